@@ -47,6 +47,7 @@ MODULES = (
     "gpt1.pretraining.pretrain",
     "gpt1.report.page",
     "gpt1.studies.ablations",
+    "gpt1.studies.objectives",
     "gpt1.studies.reproduce",
     "gpt1.text.splitting",
     "ftfy",

@@ -137,6 +137,7 @@ MOST_PARAMETERS = 10
 MANY_PARAMETERS = {
     "corpus/vocabularies.py: train_tokenizer": "for users: one for each way to read text",
     "estimators/estimators.py: __init__": "scikit-learn wants the settings of an estimator spelt out",
+    "exchange/rewording.py: reword_table": "for users: one for each way to read a table and to write it",
     "finetuning/finetune.py: finetune": "for users: one for each way to name what is learned",
     "finetuning/measure.py: evaluate_run": "for users: one for each way to name what is measured on",
     "finetuning/distill.py: distill_task": "for users: `finetune` with teachers",

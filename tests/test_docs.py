@@ -68,6 +68,9 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     (tmp_path / "books").mkdir()
     for seed in range(5):
         (tmp_path / "books" / f"{seed}.txt").write_text(make_text(200, seed))
+    (tmp_path / "archive").mkdir()
+    for seed in range(5, 9):
+        (tmp_path / "archive" / f"{seed}.txt").write_text(make_text(40, seed))
     (tmp_path / "books" / "INDEX.tsv").write_text("slug\ttitle\n0\tA book\n")
     rows = "".join(f"{word} one,{label}\n" for word, label in [("good", 1), ("bad", 0), ("fine", 1), ("poor", 0)])
     for name in ("reviews.csv", "more.csv"):
@@ -78,6 +81,12 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     (tmp_path / "tickets.csv").write_text("text,label\n" + tickets)
     letters = "".join(f"letter {number} is {word},{word}\n" for number, word in enumerate(("kind", "rude") * 6))
     (tmp_path / "letters.csv").write_text("text,label\n" + letters)
+    named = [((name, "said", "so"), (label, "O", "O")) for name, label in (("Alice", "B-PER"), ("Paris", "B-LOC")) * 10]
+    lines = ("".join(f"{word} {label}\n" for word, label in zip(*one, strict=True)) for one in named)
+    (tmp_path / "names.conll").write_text("\n".join(lines))
+    lists = (json.dumps({"tokens": words, "labels": labels}) + "\n" for words, labels in named)
+    (tmp_path / "names.jsonl").write_text("".join(lists))
+    (tmp_path / "texts.txt").write_text("Alice went to Paris.\nParis said so.\n")
     with (tmp_path / "simplewiki-latest-pages-articles-multistream.xml.bz2").open("wb") as file:
         write_multistream(file, [wiki_page(seed, f"Tale {seed}", make_text(20, seed)) for seed in range(8)])
     pages = [warc_record("conversion", seed, make_text(20, seed).encode()) for seed in range(8)]

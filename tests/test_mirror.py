@@ -87,20 +87,24 @@ OF_SEVERAL = {
     "serve/test_path.py",
     "benchmarks/test_checkpoints.py",  # benchmarks/
     "benchmarks/test_failures.py",  # benchmarks/
+    "benchmarks/test_far_evidence.py",
     "benchmarks/test_laptop.py",
     "benchmarks/test_ngrams.py",
     "benchmarks/test_pretraining.py",
     "benchmarks/test_results.py",
+    "benchmarks/test_windows.py",
     "cli/test_defaults.py",  # all verbs, against the owners of their defaults
     "cli/test_evaluate_answers.py",  # gpt1 evaluate, of fine-tuned runs
     "estimators/test_checks.py",  # scikit-learn's own
     "exchange/test_transformers.py",  # there and back
     "faults/test_faults.py",  # kills and turned bits, everywhere
     "finetuning/test_labelled_words.py",  # all that learns, keeps and answers, of labels of words
+    "finetuning/test_bidirectional.py",  # all that learns, keeps and answers
     "finetuning/test_long_texts.py",  # all that learns, keeps and answers
     "finetuning/test_parity.py",  # against a plain implementation
     "finetuning/test_reference.py",
     "inference/test_belonging.py",  # files of a run that are another's
+    "model/test_bidirectional.py",  # attention, in all that is built on it
     "pretraining/test_nodes.py",  # processes that come and go
     "serve/test_hostility.py",  # hostile clients
     "training/test_golden.py",  # losses that must not move

@@ -67,6 +67,7 @@ TABLES = {
     "prepare": ["--dev TABLE", "--test TABLE"],
     "study ablations": ["--train TABLE", "--dev TABLE", "--test TABLE"],
     "study labels": ["--train TABLE", "--dev TABLE", "--test TABLE"],
+    "study objectives": ["--train TABLE", "--dev TABLE", "--test TABLE"],
     "study transfer": ["--train TABLE", "--dev TABLE", "--test TABLE"],
 }
 

@@ -17,6 +17,7 @@ from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo import tour as demo
 from gpt1.demo.books_tour import BOOKS_FOLDER
 from gpt1.exchange.importing import import_openai, import_transformers
+from gpt1.exchange.rewording import Ways, reword_table
 from gpt1.finetuning.drifting import find_drift
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluate_run
@@ -42,8 +43,11 @@ from gpt1.serve.limits import Limits
 from gpt1.serve.settings import ServerSettings
 from gpt1.starting.start import start
 from gpt1.studies.ablations import study_ablations
+from gpt1.studies.augmentation import STRENGTHS, study_augmentation
+from gpt1.studies.domain import SHARES, study_domain
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import USUAL, study_labels
+from gpt1.studies.objectives import ToRead, study_objectives
 from gpt1.studies.reproduce import Scope, reproduce
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
@@ -57,6 +61,7 @@ from gpt1.tuning.tune import tune
 (DEV,) = Task.dev_splits
 FINETUNED = {"lr": None, "epochs": None, "steps": FINETUNE.training.steps, "seed": FINETUNE.training.seed}
 STUDY = (FINETUNED, FinetuningSettings, study_transfer, finetune)  # whose tables are read as those of a fine-tuning
+STRONGER = ", ".join(f"{arm}: {value:g}" for arm, value in STRENGTHS.items() if value != AUGMENTED)
 # Whose defaults the options of a verb are: values by the option's name, or what has it as a field or a parameter.
 OWNERS: dict[str, tuple[Any, ...]] = {
     "demo": (
@@ -90,6 +95,13 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         tune,
         finetune,
     ),
+    "augment": (
+        {"dev": "a tenth of TABLE" if ONE_IN == 10 else f"1 in {ONE_IN}"},
+        Ways,
+        reword_table,
+        load_run,
+        {"encoding": ENCODING},
+    ),
     "prune": (prune,),
     "evaluate": (
         {"split": f"{SPLIT}; fine-tuned: {DEV}; --table: the file's name", "corpus": None},
@@ -107,7 +119,14 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "study zeroshot": (study_zeroshot,),
     "study transfer": STUDY,
     "study ablations": (study_ablations, *STUDY),
+    "study objectives": (ToRead, study_objectives, *STUDY),
+    "study domain": ({"shares": ",".join(f"{share:g}" for share in SHARES)}, study_domain, *STUDY),
     "study labels": ({"arms": ",".join(USUAL)}, study_labels, *STUDY),
+    "study augmentation": (
+        {"arms": "all; synonyms with a list", "strengths": f"{AUGMENTED:g}; {STRONGER}"},
+        study_augmentation,
+        *STUDY,
+    ),
     "reproduce": ({"counts": "none", "make": "all"}, Scope, reproduce, *STUDY),
     "report": (report,),
     "card": ({"out": None},),

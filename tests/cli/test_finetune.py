@@ -118,10 +118,13 @@ def test_options_are_settings(trained: Path, table: Path, tmp_path: Path, capsys
         "--layers 1": ("finetuning.transfer_layers", 1),
         "--class-weights": ("finetuning.class_weights", True),
         "--augment": ("finetuning.word_dropout", 0.1),
+        f"--synonyms {table.parent}/synonyms.csv": ("finetuning.synonyms", 0.1),
+        "--set finetuning.span_deletion=0.2": ("finetuning.span_deletion", 0.2),
         "--patience 4": ("training.patience", 4),
         "--seed 9": ("training.seed", 9),
         "--set shape.dropout=0": ("shape.dropout", 0.0),
     }
+    (table.parent / "synonyms.csv").write_text("lamp,lantern\nlamp,girl\n")
     words = [word for option in options for word in option.split()]
     code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, *words)
     assert code == 0, err
@@ -394,6 +397,12 @@ def test_a_table_as_excel_writes_it_is_read(trained: Path, tmp_path: Path, capsy
         (["--train", "TABLE", "--set", "shape.layers=3"], 2, "shape.layers is decided by"),
         (["--train", "TABLE", "--set", "traning.batch=3"], 2, "did you mean 'training.batch'?"),
         (["--train", "TABLE", "--set", "finetuning.word_dropout=1"], 2, "word_dropout is at least 0 and below 1"),
+        (["--train", "TABLE", "--set", "finetuning.synonyms=0.1"], 2, "no list is named; name one, --synonyms FILE"),
+        (
+            ["--train", "TABLE", "--synonyms", "TABLE", "--set", "finetuning.synonyms=0"],
+            2,
+            "finetuning.synonyms is 0",
+        ),
         (["--train", "TABLE", "--recipe", "papre"], 2, "did you mean 'paper'?"),
         (["--train", "TABLE", "--device", "cudda"], 2, "cudda"),
         (["--train", "TABLE", "--out", "INIT"], 1, "holds a run already"),
@@ -401,6 +410,8 @@ def test_a_table_as_excel_writes_it_is_read(trained: Path, tmp_path: Path, capsy
         (["--train", "TABLE", "--out", "FOLDER.csv"], 1, "holds other files (notes.txt)"),
         (["--train", "TABLE", "--out", "TABLE"], 1, "is a file; choose a new or empty folder"),
         (["--train", "TABLE", "--init", "absent"], 1, "absent does not exist"),
+        (["--train", "TABLE", "--target-texts", "absent.csv"], 1, "absent.csv does not exist"),
+        (["--encoded", "ENCODED", "--target-texts", "x.csv"], 2, "--target-texts are read as the labelled rows are"),
         (["--train", "TABLE", "--init", "FOLDER.csv"], 1, "run.json does not exist; expected a run there"),
     ],
 )

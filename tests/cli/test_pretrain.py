@@ -94,6 +94,10 @@ def test_the_end_of_the_time_is_no_error(corpus: Path, tmp_path: Path, capsys: p
         (["--recipe", "tiny", "--corpus", "absent"], 1, "absent is not a folder with a corpus"),
         (["--recipe", "tiny", "--out", "TAKEN"], 1, "holds other files (letters.txt); choose a new or empty folder"),
         (["--init", "absent"], 1, "absent does not exist"),
+        (["--recipe", "tiny", "--mix", "corpus"], 2, "--mix takes CORPUS=SHARE, such as corpus=0.25, not 'corpus'"),
+        (["--recipe", "tiny", "--mix", "a=half"], 2, "--mix takes CORPUS=SHARE, such as corpus=0.25, not 'a=half'"),
+        (["--recipe", "tiny", "--mix", "old=25"], 2, "share of old in what is read is above 0 and below 1, not 25"),
+        (["--recipe", "tiny", "--mix", "absent=0.5"], 1, "absent is not a folder with a corpus"),
     ],
 )
 def test_errors_are_for_people_and_nothing_is_made(
@@ -107,6 +111,19 @@ def test_errors_are_for_people_and_nothing_is_made(
     assert (found, out) == (code, "")
     assert message in err
     assert [path.name for path in tmp_path.rglob("*")] == ["taken", "letters.txt"]
+
+
+def test_old_text_is_mixed_in_and_measured_beside_the_new(
+    trained: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--init", str(trained), "--corpus", str(corpus), "--mix", f"{corpus}=0.5", "--out", str(tmp_path / "run")]
+    code, out, err = run(capsys, "pretrain", *words, "--steps", "2", "--device", "cpu")
+    assert code == 0
+    assert f"mixed in: a share of 0.5 of {corpus} (" in err
+    assert "bits per byte; of the old text " in out
+    code, _, err = run(capsys, "pretrain", *words[:4], *words[6:], "--resume", "--device", "cpu")
+    assert code == 2
+    assert "is to go on with no old text: a run goes on as it was begun; give --mix as it was, or begin" in err
 
 
 def test_a_run_is_not_begun_twice(trained: Path, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

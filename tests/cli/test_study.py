@@ -18,12 +18,16 @@ from gpt1.studies.cells import Cell, CellResult
 from gpt1.studies.reproduce import PARTS
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
+from tests.conftest import SMALL_RUN
 from tests.moments import changes_told, counted, signalled
 from tests.processes import finish, start
 from tests.studies.tools import TRAINING, make_start, write_tasks
 
+AUGMENTED = ["study", "augmentation", "--init", "RUN", "--task", "sst2", "--data", "TASKS", "--out", "x"]
 ASKED = ["study", "labels", "--init", "RUN", "--task", "sst2", "--data", "TASKS", "--out", "x"]
 REPRODUCED = ["reproduce", "--init", "RUN", "--data", "TASKS", "--out", "x"]
+OBJECTIVES = ["study", "objectives", "--task", "sst2", "--data", "TASKS", "--out", "x"]
+DOMAIN = ["study", "domain", *ASKED[2:], "--corpus", "absent", "--old", "absent"]
 SETTINGS = [word for setting in TRAINING.changes for word in ("--set", setting)]
 
 
@@ -59,6 +63,10 @@ def test_zeroshot_tells_figures_and_where_all_of_it_is(
     [
         (["transfer", "--layers", "0,2"], ["layers-0-sst2-7", "full-sst2-7"]),
         (["ablations"], ["full-sst2-7", "scratch-sst2-7", "no-lm-sst2-7"]),
+        (
+            ["augmentation", "--counts", "4", "--arms", "swaps,mixup", "--strength", "swaps=0.3"],
+            ["none-sst2-4-7", "swaps-sst2-4-7", "mixup-sst2-4-7"],
+        ),
         (["labels", "--counts", "4"], ["full-sst2-4-7", "scratch-sst2-4-7", "tf-idf-sst2-4-7"]),
     ],
 )
@@ -87,6 +95,27 @@ def test_studies_of_finetuning_take_the_options_of_training(
     assert [cell["inputs"]["settings"][name] for name in names] == [7, 1, 1e-4]
 
 
+def test_the_networks_of_objectives_are_named_or_made_of_a_corpus(
+    place: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words_tokenizer: Tokenizer
+) -> None:
+    make_start(tmp_path / "mixed", words_tokenizer, "training.masked_share=0.25")
+    named = ["study", "objectives", "--task", "sst2", "--data", str(place / "tasks"), "--device", "cpu", *SETTINGS]
+    given = ["--causal", str(place / "books"), "--mixed", str(tmp_path / "mixed"), "--out", str(tmp_path / "named")]
+    code, printed, said = run(capsys, *named, *given)
+    assert code == 0, said
+    assert printed.splitlines()[0] == "Left to right, or both ways"
+    assert "no arm has the auxiliary language model" in said
+    small = [word for setting in (*SMALL_RUN, "training.steps=2") for word in ("--read-set", setting)]
+    made = ["--corpus", str(corpus), "--bases", str(tmp_path / "bases"), "--read", "tiny", *small]
+    code, printed, said = run(capsys, *named, *made, "--out", str(tmp_path / "made"))
+    assert code == 0, said
+    assert "masked loss" in said
+    assert "loss of a masked token" in " ".join(printed.split())
+    cells = ["both-ways-sst2-0", "causal-sst2-0", "mixed-sst2-0"]
+    for out in ("named", "made"):
+        assert sorted(path.name for path in (tmp_path / out / "cells").iterdir()) == cells
+
+
 def test_a_study_reads_a_table_with_faults_as_a_training_does(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +127,23 @@ def test_a_study_reads_a_table_with_faults_as_a_training_does(
     code, _, said = run(capsys, "study", *words, "--skip-bad", "--fold-labels")
     assert code == 0, said
     assert "1 of 22 rows left out" in said
+
+
+def test_a_new_domain_is_studied_with_settings_of_its_own_for_reading(
+    place: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ["--init", str(place / "books"), "--task", "sst2", "--data", str(place / "tasks"), "--device", "cpu"]
+    words = [*named, "--corpus", str(corpus), "--old", str(corpus), "--out", str(tmp_path / "out"), *SETTINGS]
+    reading = ["--read", "training.steps=2", "--read", "optimizer.lr=1e-3", "--shares", "0.25", "--seed", "7"]
+    code, printed, said = run(capsys, "study", "domain", *words, *reading)
+    assert code == 0, said
+    assert "2 cells" in said
+    for part in ("A new domain", "without reading", "share 0.25", "Differences in pairs", "share 0.25 over without"):
+        assert part in printed
+    (cell,) = (tmp_path / "out" / "cells").glob("share-0.25-sst2-7/cell.json")
+    asked = json.loads(cell.read_text())["inputs"]["reading"]
+    assert (asked["share"], asked["settings"]["training.steps"], asked["settings"]["training.seed"]) == (0.25, 2, 7)
+    assert asked["settings"]["optimizer.lr"] == 1e-3
 
 
 def test_parts_make_their_cells_and_the_command_without_them_the_tables(
@@ -161,10 +207,36 @@ def test_reproduce_makes_one_row_and_tells_of_it(
         (["study", "transfer", "--init", "RUN", "--out", "x"], 2, "nothing to learn is named; "),
         (["study", "transfer", "--init", "RUN", "--task", "sst2", "--out", "x"], 2, "where is the data of 'sst2'?"),
         (["study", "transfer", "--init", "RUN", "--out", "x", "--layers", "a"], 2, "whole numbers between commas"),
+        (["study", "objectives", "--out", "x"], 2, "say what to start from: --causal RUN --mixed RUN, or --corpus DIR"),
+        ([*OBJECTIVES, "--causal", "RUN"], 2, "say what to start from"),
+        (
+            [*OBJECTIVES, "--causal", "RUN", "--mixed", "RUN"],
+            2,
+            "has read from left to right alone; gpt1 pretrain --set training.masked_share=0.5",
+        ),
+        (
+            [*OBJECTIVES, "--causal", "RUN", "--mixed", "RUN", "--bases", "b"],
+            2,
+            "--bases, --read and --read-set are of",
+        ),
+        ([*OBJECTIVES, "--corpus", "c", "--mixed", "RUN"], 2, "--corpus makes both runs: leave --causal and --mixed"),
+        ([*OBJECTIVES, "--corpus", "c"], 2, "--corpus wants --bases DIR, a folder for the two runs"),
         (["study", "labels", "--init", "RUN", "--out", "x", "--counts", "a"], 2, "commas, such as 50,200,all, not 'a'"),
         (["study", "labels", "--init", "RUN", "--out", "x"], 2, "Missing option '--counts'"),
         ([*ASKED, "--counts", "4", "--arms", "scratched"], 2, "unknown arm 'scratched'; did you mean 'scratch'?"),
         ([*ASKED, "--counts", "4", "--arms", "chosen", "--scratch-lr", "1"], 2, "--scratch-lr is the rate of the arm"),
+        ([*AUGMENTED, "--counts", "4", "--arms", "swap"], 2, "unknown arm 'swap'; did you mean 'swaps'?"),
+        ([*AUGMENTED, "--counts", "4", "--arms", "synonyms"], 2, "needs a list of them; name one with --synonyms"),
+        (
+            [*AUGMENTED, "--counts", "4", "--strength", "swaps"],
+            2,
+            "--strength takes ARM=NUMBER, such as mixup=0.4",
+        ),
+        ([*AUGMENTED, "--counts", "4", "--set", "finetuning.mixup=1"], 2, "say how strong an arm is with --strength"),
+        ([*AUGMENTED, "--counts", "4", "--synonyms", "absent.tsv"], 1, "absent.tsv"),
+        ([*DOMAIN, "--shares", "a"], 2, "--shares takes numbers between commas, such as 0,0.25, not 'a'"),
+        ([*DOMAIN, "--shares", "0,1"], 2, "--shares of old text are at least 0 and below 1, not 1"),
+        ([*DOMAIN, "--shares", "0"], 1, "absent is not a folder with a corpus"),
         ([*REPRODUCED, "--arm-lr", "scratch"], 2, "--arm-lr takes ARM=RATE, such as scratch=1e-3, not 'scratch'"),
         ([*REPRODUCED, "--arm-lr", "full=1e-3"], 2, "the rate of 'full' is that of all arms"),
         ([*REPRODUCED, "--make", "ablation"], 2, "unknown part 'ablation'; did you mean 'ablations'?"),

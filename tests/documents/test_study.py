@@ -19,6 +19,7 @@ from gpt1.records.study import CellCounts, Cost, StudyRecord
 from gpt1.report import report
 from gpt1.studies.ablations import study_ablations
 from gpt1.studies.labels import study_labels
+from gpt1.studies.objectives import study_objectives
 from gpt1.studies.reproduce import reproduce
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
@@ -39,6 +40,8 @@ def studies(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer
     study_zeroshot([lstm], folder / "grammar", tasks=["blimp"], data=write_pairs(data), device="cpu")
     study_transfer(books, folder / "transfer", source=task, training=TRAINING)
     study_ablations(books, folder / "ablations", source=task, training=TRAINING, lstm=lstm)
+    mixed = make_start(folder / "mixed", words_tokenizer, "training.masked_share=0.5", steps=(1, 3))
+    study_objectives((books, mixed), folder / "objectives", source=task, training=TRAINING)
     study_labels(books, folder / "labels", source=task, training=TRAINING, counts=[4, 8])
     reproduce(books, folder / "reproduction", data=data, training=TRAINING)
     return folder
@@ -191,7 +194,7 @@ def test_a_study_that_is_not_done_says_so(tmp_path: Path, studies: Path) -> None
     assert not {"b", "svg"} & {tag for tag, _ in found.elements}
 
 
-@pytest.mark.parametrize("section", ["zeroshot", "transfer", "ablations", "labels"])
+@pytest.mark.parametrize("section", ["zeroshot", "transfer", "ablations", "labels", "objectives"])
 def test_a_damaged_study_is_named(tmp_path: Path, studies: Path, section: str) -> None:
     shutil.copytree(studies / section, tmp_path / "study")
     path = tmp_path / "study" / "study.json"
@@ -218,6 +221,29 @@ def test_a_study_named_twice_is_refused(tmp_path: Path, studies: Path) -> None:
 
 
 # ---- on a terminal ----
+
+
+def test_objectives_show_networks_arms_and_pairs_and_mark_the_best(studies: Path) -> None:
+    found = StudyRecord.read(studies / "objectives" / "study.json")
+    section = found.sections["objectives"]
+    networks = {"causal": {"bits_per_byte": 1.25, "valid_loss": 3.5}, "mixed": {"bits_per_byte": 1.5}}
+    networks["mixed"] |= {"valid_loss": 3.75, "masked_loss": 2.5}
+    for arm, median in (("causal", 0.6), ("mixed", 0.7), ("both-ways", 0.75)):
+        section["tasks"]["sst2"][arm] = {**section["tasks"]["sst2"][arm], "median": median}
+        section["average"][arm] = median
+    shown = lines(3, 3, {"objectives": {**section, "networks": networks}})
+    assert "causal 1.250 3.500 -" in shown
+    assert "mixed 1.500 3.750 2.500" in shown
+    for row in (
+        "left to right 60.0 60.0",
+        "mixed, fine-tuned left to right 70.0 70.0",
+        "mixed, fine-tuned both ways *75.0 *75.0",
+    ):
+        assert row in shown, shown
+    pairs = [line for line in shown if " over " in line]
+    assert [line.split(" over ")[0] for line in pairs] == ["mixed, fine-tuned both ways"] * 2 + [
+        "mixed, fine-tuned left to right"
+    ]
 
 
 def figure(median: float, *seeds: float) -> dict[str, Any]:

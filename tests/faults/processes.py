@@ -140,6 +140,7 @@ _OF_STUDIES_PAGES_AND_ESTIMATORS = (
     "gpt1.studies.transfer",
     "gpt1.studies.zeroshot",
     "gpt1.studies.ablations",
+    "gpt1.studies.objectives",
     "gpt1.studies.reproduce",
     "gpt1.report",
     "gpt1.report.page",

@@ -108,6 +108,7 @@ MORE_PARTS: Parts = (
     (verb(*PREPARE, "--out", "half", "--workers", "1"), "corpus.json."),
     (verb(*PREPARE, "--out", "half-of-two", "--workers", "2"), "000002.npz."),
     (verb(*ENCODE, "--out", "encoded"), None),
+    (verb(*PRETRAIN, "--set", "training.masked_share=0.5", "--out", "runs/mixed"), None),
     (verb(*PRETRAIN, "--out", "runs/half-books"), "step-00000006."),
     (verb(*FINETUNE, "--out", "runs/half-reviews"), "step-00000006."),
     (verb(*FINETUNE, "--out", "runs/seeds", "--seeds", "2"), None),

@@ -58,6 +58,7 @@ def resumed(name: str, *words: str) -> Writer:
 MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new", "--steps", "2", *CPU)
 STUDENT = ("--recipe", "tiny", "--corpus", "corpus", "--steps", "4", *settings(NETWORK), *CPU)
 TABLE = ("--train", "reviews.csv")
+OBJECTIVES = ("study", "objectives", "--causal", "runs/books", "--mixed", "runs/mixed")
 PREDICT = ("predict", "runs/reviews", "reviews.csv", "--out", "new.csv", *CPU)
 SUSPECT = ("labels", "suspect", "runs/reviews", "reviews.csv", *CPU)
 NEXT = ("labels", "next", "runs/reviews", "unlabelled.csv", "--count", "2", *CPU)
@@ -84,6 +85,8 @@ WRITERS = (
     same("study transfer", "study", "transfer", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
     same("study zeroshot", *ZEROSHOT, "--out", "new"),
     same("study ablations", "study", "ablations", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
+    same("study objectives", *OBJECTIVES, *TABLE, "--out", "new", *STUDY),
+    same("study augmentation", "study", "augmentation", *LABELS[2:], "--arms", "swaps,r-drop", "--out", "new"),
     same("reproduce", "reproduce", "--init", "runs/books", "--data", "tasks", "--out", "new", *STUDY),
     once("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
     once("card", "card", "runs/reviews", "--out", "new.md"),

@@ -391,7 +391,9 @@ def test_a_further_file_is_scored_and_labels_that_were_not_learned_are_refused(r
 # ---- what is refused ----
 
 
-@pytest.mark.parametrize("setting", ["ensemble=true", "calibrate=true", "word_dropout=0.1", "windows=mean"])
+@pytest.mark.parametrize(
+    "setting", ["ensemble=true", "calibrate=true", "word_dropout=0.1", "windows=mean", "word_swaps=0.1", "r_drop=1"]
+)
 def test_settings_that_mean_nothing_to_words_are_refused(
     base: Path, folder: Path, tmp_path: Path, setting: str
 ) -> None:

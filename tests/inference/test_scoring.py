@@ -16,9 +16,9 @@ from gpt1.text.tokenizer import Tokenizer
 VOCABULARY = 30
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=12, init_std=0.5)
+@pytest.fixture(scope="module", params=[{}, {"window": 3, "global_tokens": 1}], ids=["full", "global tokens"])
+def model(request: pytest.FixtureRequest) -> Model:
+    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=12, init_std=0.5, **request.param)
     return build_model(shape, VOCABULARY, compute=torch.float64).double()
 
 

@@ -36,11 +36,18 @@ def shaken(
     seed: int = 0,
     vocab_size: int = VOCAB,
     checkpoint_activations: bool = False,
+    bidirectional: bool = False,
+    has_mask: bool = False,
 ) -> Model:
     """Return a network whose every parameter is away from where it started, so that each one matters."""
-    model = build_model(shape, vocab_size, compute=dtype, seed=seed, checkpoint_activations=checkpoint_activations).to(
-        dtype
-    )
+    model = build_model(
+        *(shape, vocab_size),
+        compute=dtype,
+        seed=seed,
+        checkpoint_activations=checkpoint_activations,
+        bidirectional=bidirectional,
+        has_mask=has_mask,
+    ).to(dtype)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

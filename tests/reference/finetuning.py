@@ -179,3 +179,23 @@ def expected_score(logits, score_range):
 def linear_factor(x, warmup):
     """Return the factor of fine-tuning's schedule at x = (t - 1) / T."""
     return (x / warmup if warmup > 0 and x <= warmup else 1.0) * (1 - x)
+
+
+def domain_loss(weights, network, source, target, *, masks=None, rate=0.0):
+    """Return the mean over texts of both domains of -log of how likely the right one was found (Ganin et al., 2016).
+
+    `domains.weight` and `.bias` give the logit of the target domain from the vector of a text, which is that of the
+    task's head before anything of it is dropped. `masks` are those of all texts, the source domain's first.
+    """
+    masks, losses = masks or {}, []
+    vocabulary = len(weights["body.tokens"])
+    ids_EKT2, _ = padded([*source, *target], vocabulary)
+    table_RC = whole_table(weights, ids_EKT2.shape[2], masks, rate)
+    for e, ids_KT2 in enumerate(ids_EKT2):
+        vector = 0
+        for k, ids_T2 in enumerate(ids_KT2):
+            hidden_TC = blocks(weights, table_RC[ids_T2].sum(1), network, masks, e * len(ids_KT2) + k, rate)
+            vector = vector + read_off(hidden_TC, ids_T2[:, 0], vocabulary - 1)
+        p = 1 / (1 + torch.exp(-linear(vector, weights, "domains")[0]))
+        losses.append(-torch.log(1 - p if e < len(source) else p))
+    return torch.stack(losses).mean()

@@ -2,6 +2,7 @@
 
 Plain functions on a dict of tensors. `masks` says what dropout keeps, by place: "tokens", "positions", "output" [R, C];
 ("attention", layer) [B, H, T, T]; ("branch_1", layer), ("branch_2", layer) [B, T, C]. Without masks nothing is dropped.
+`bidirectional`: all positions see all of their sequence; the vector "mask" stands for tokens of `masked_BT`.
 """
 
 from __future__ import annotations
@@ -51,14 +52,16 @@ def rotated(x_TD):
     return torch.stack(rows)
 
 
-def is_allowed(i, j, shape, is_global):
-    """Whether position i looks at j: never ahead; with a window at what is in it, and global ones see and are seen."""
+def is_allowed(i, j, shape, is_global, bidirectional):
+    """Whether position i looks at j: never ahead but both ways; with a window at it, global ones see and are seen."""
+    if bidirectional:
+        return True
     if j > i:
         return False
     return shape.window is None or i - j < shape.window or is_global[i] or is_global[j]
 
 
-def attention(x_TC, weights, name, shape, mask, rate, is_global):
+def attention(x_TC, weights, name, shape, mask, rate, is_global, bidirectional):
     """Attend within one sequence, head after head; `mask` [H, T, T] is of the attention weights."""
     T, C = x_TC.shape
     D = C // shape.heads
@@ -73,7 +76,7 @@ def attention(x_TC, weights, name, shape, mask, rate, is_global):
         scores = q @ k.T / math.sqrt(D)
         for i in range(T):
             for j in range(T):
-                if not is_allowed(i, j, shape, is_global):
+                if not is_allowed(i, j, shape, is_global, bidirectional):
                     scores[i, j] = -1e9
         exponentials = torch.exp(scores - scores.max(-1, keepdim=True).values)
         shares = exponentials / exponentials.sum(-1, keepdim=True)
@@ -86,7 +89,7 @@ def feed_forward(x_TC, weights, name, shape):
     return linear(activation(linear(x_TC, weights, f"{name}.up"), shape), weights, f"{name}.down")
 
 
-def forward(weights, ids_BT, shape, masks=None, rate=0.0, specials=()):
+def forward(weights, ids_BT, shape, masks=None, rate=0.0, specials=(), bidirectional=False, masked_BT=None):
     """Return the last block's outputs [B, T, C] and the output matrix [V, C]; `specials` are ids."""
     masks = masks or {}
     tokens = kept(weights["tokens"], masks.get("tokens"), rate)
@@ -102,7 +105,13 @@ def forward(weights, ids_BT, shape, masks=None, rate=0.0, specials=()):
             shape.global_tokens > 0 and (t < shape.global_tokens or id in specials)
             for t, id in enumerate(ids_T.tolist())
         ]
+
+        def attended(y, name, mask, is_global=is_global):
+            return attention(y, weights, f"{name}.attention", shape, mask, rate, is_global, bidirectional)
+
         x = tokens[ids_T]
+        if masked_BT is not None:
+            x = torch.stack([weights["mask"] if masked_BT[b, t] else x[t] for t in range(len(x))])
         if shape.positions == "learned":
             x = x + kept(weights["positions"], masks.get("positions"), rate)[: len(ids_T)]
         for layer in range(shape.layers):
@@ -111,13 +120,11 @@ def forward(weights, ids_BT, shape, masks=None, rate=0.0, specials=()):
             mask = None if mask is None else mask[b]
             if shape.norm_first:
                 n = norm(x, weights, f"{name}.norm_1", shape)
-                a = attention(n, weights, f"{name}.attention", shape, mask, rate, is_global)
-                x = x + branch("branch_1", layer, a)
+                x = x + branch("branch_1", layer, attended(n, name, mask))
                 n = norm(x, weights, f"{name}.norm_2", shape)
                 x = x + branch("branch_2", layer, feed_forward(n, weights, f"{name}.feed_forward", shape))
             else:
-                a = attention(x, weights, f"{name}.attention", shape, mask, rate, is_global)
-                a = branch("branch_1", layer, a)
+                a = branch("branch_1", layer, attended(x, name, mask))
                 n = norm(x + a, weights, f"{name}.norm_1", shape)
                 m = branch("branch_2", layer, feed_forward(n, weights, f"{name}.feed_forward", shape))
                 x = norm(n + m, weights, f"{name}.norm_2", shape)

@@ -942,3 +942,23 @@ def test_a_request_that_is_beyond_the_network_is_told_so(trained: Path, streams:
         assert told["error"]["code"] == "no_numbers"
         assert complete(client, prompt="Ann", max_tokens=2).status_code == 200
         assert client.get("/readyz").status_code == 200
+
+
+def test_a_run_that_looks_both_ways_answers_and_refuses_to_write(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    changes = ("finetuning.bidirectional=true", "finetuning.lm_weight=0")
+    make_run(tmp_path / "both", words_tokenizer, MOODS, changes=changes)
+    run = load_run(tmp_path / "both", device="cpu")
+    with serving(str(tmp_path / "both")) as client:
+        answer = ask(client, "classify", model="both", input=["Ann sold the lamp"]).json()
+        (wanted,) = run.predict(["Ann sold the lamp"])
+        assert answer["data"][0]["probabilities"] == pytest.approx(wanted["probabilities"])
+        for path, asked in (
+            ("completions", {"prompt": "Ann"}),
+            ("completions", {"prompt": "Ann", "stream": True}),
+            ("score", {"input": "Ann sold"}),
+            ("attention", {"input": "Ann sold", "layer": 1}),
+        ):
+            refused = ask(client, path, model="both", **asked)
+            assert refused.status_code == 400, refused.text
+            assert "both ways" in refused.json()["error"]["message"]
+        assert ask(client, "classify", model="both", input=["Ann sold the lamp"]).json()["data"] == answer["data"]

@@ -37,6 +37,14 @@ def test_a_range_can_be_restricted_and_the_language_model_s_weight_added() -> No
     assert (len(space), space[-1]) == (5, Range(LM_WEIGHT, 0.0, 1.0))
 
 
+def test_augmentations_are_added_and_beside_r_drop_dropout_is_never_0() -> None:
+    names = ["finetuning.span_deletion", "finetuning.word_swaps", "finetuning.mixup", "finetuning.r_drop"]
+    space = search_space(RECIPE, [f"{name}=0:0.5" for name in names], ())
+    assert [one.name for one in space[4:]] == names
+    assert space[3] == Range(DROPOUT, 0.05, 0.3)
+    assert search_space(RECIPE, ["finetuning.r_drop=0:2", f"{DROPOUT}=0:0.1"], ())[3] == Range(DROPOUT, 0.0, 0.1)
+
+
 @pytest.mark.parametrize("setting", ["lr=1e-4", "optimizer.lr=1e-4"])
 def test_what_a_person_has_set_is_not_searched(setting: str) -> None:
     assert RATE not in [one.name for one in search_space(change(RECIPE, [setting]), (), [setting])]

@@ -316,6 +316,7 @@ def test_another_search_in_the_folder_is_refused(base: Path, finished: tuple[Pat
         ({"changes": ["training.nonsense=1"]}, "has no setting 'training.nonsense'"),
         ({"columns": {"text": "body"}}, "no column 'body'"),
         ({"metric": "speed"}, "speed"),
+        ({"search": ["finetuning.r_drop=0:2", "shape.dropout=0:0.1"]}, "and shape.dropout is 0, so that they are"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_anything_is_written(
@@ -324,6 +325,14 @@ def test_what_cannot_be_searched_is_refused_before_anything_is_written(
     with pytest.raises(Gpt1Error, match=told):
         search(base, tmp_path / "out", tables(tmp_path), **given)
     assert not (tmp_path / "out").exists()
+
+
+def test_mix_up_is_not_searched_where_labels_cannot_be_mixed(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + "".join(f"letter {n},{n / 8}\n" for n in range(36)))
+    with pytest.raises(SettingError, match="and rows has scores, not classes; leave it out"):
+        search(
+            base, tmp_path / "out", {"train": tmp_path / "rows.csv"}, regression=True, search=["finetuning.mixup=0:1"]
+        )
 
 
 def test_too_few_rows_a_missing_table_and_a_foreign_folder_are_told(base: Path, tmp_path: Path) -> None:

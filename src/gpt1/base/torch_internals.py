@@ -33,13 +33,13 @@ def reordered_linear(x_NI: Tensor, weight: Tensor, bias_O: Tensor | None) -> Ten
 
 
 def packed_attention(
-    q_NHD: Tensor, k_NHD: Tensor, v_NHD: Tensor, *, offsets: Tensor, longest: int, dropout: float
+    q_NHD: Tensor, k_NHD: Tensor, v_NHD: Tensor, *, offsets: Tensor, longest: int, dropout: float, causal: bool = True
 ) -> Tensor:
-    """Return causal attention within each sequence of a packed row, on a GPU in 16 bits."""
+    """Return attention within each sequence of a packed row, on a GPU in 16 bits."""
     y_NHD: Tensor = torch.ops.aten._flash_attention_forward(
         *(q_NHD, k_NHD, v_NHD, offsets, offsets, longest, longest),
         dropout,
-        True,  # causal
+        causal,
         False,  # return_debug_mask
     )[0]
     return y_NHD

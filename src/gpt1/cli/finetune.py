@@ -22,6 +22,12 @@ from gpt1.recipes.values import AUGMENTED
 @click.option("--train", metavar="TABLE", help="A labelled table: csv, tsv, jsonl or parquet, also compressed.")
 @click.option("--dev", metavar="TABLE", help="--train: a table to choose the best epoch on.  [a tenth of --train]")
 @click.option("--test", metavar="TABLE", help="--train: a table for the final test.")
+@click.option("--more", metavar="TABLE", help="--train: rows that gpt1 augment made of it, to be learned too.")
+@click.option(
+    "--target-texts",
+    metavar="FILE",
+    help="Texts of another domain without labels, with the columns of --train, or one a line: adapt to it.",
+)
 @click.option("--encoded", multiple=True, metavar="DIR", help="What `gpt1 prepare --task` made; repeatable.")
 @options.columns
 @options.regression
@@ -46,6 +52,11 @@ from gpt1.recipes.values import AUGMENTED
 @click.option("--class-weights", is_flag=True, help="Let rare labels count as much as frequent ones.")
 @click.option(
     "--augment", is_flag=True, help=f"Leave out {AUGMENTED:.0%} of the tokens of each text, others each time."
+)
+@click.option(
+    "--synonyms",
+    metavar="FILE",
+    help=f"Replace {AUGMENTED:.0%} of the words that a list has synonyms of by one of these.",
 )
 @click.option(
     "--patience", type=options.WholeNumber(1), metavar="N", help="Early stopping: after N epochs without a better."
@@ -80,6 +91,7 @@ def command(
       gpt1 finetune --init runs/books --train tickets.csv --labels-sep "|" --out runs/tickets
       gpt1 finetune --init runs/books --train faults.csv --metric macro-f1 --out runs/faults
       gpt1 finetune --train names.conll --shape tokens --out runs/names
+      gpt1 finetune reviews.csv --target-texts tweets.csv --out runs/tweets
       gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
       gpt1 finetune --init runs/books --encoded encoded/sst2 --out runs/sst2 --scratch
     """
@@ -94,7 +106,9 @@ def command(
             "data (--task NAME --data DIR), or what gpt1 prepare --task has made (--encoded DIR)"
         )
     told = [*changes, *_settings(given)]
-    files = ("task", "data", "train", "dev", "test", "encoded")
+    if given["synonyms"] is not None:
+        told.insert(0, f"finetuning.synonyms={AUGMENTED}")  # which --set may change
+    files = ("task", "data", "train", "dev", "test", "more", "encoded", "target_texts")
     sources = (
         *files,
         "regression",
@@ -106,7 +120,7 @@ def command(
         "metric",
         "shape",
     )
-    asked = ("recipe", "seeds", "resume", "device", "minutes")
+    asked = ("recipe", "synonyms", "seeds", "resume", "device", "minutes")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}
     named |= {name: given[name] for name in asked if given[name] is not None}
     with shown_training() as lines:

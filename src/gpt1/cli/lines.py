@@ -86,9 +86,11 @@ def score_line(scores: dict[str, float], name: str = "validation loss") -> str:
     """Return scores in words: those of text, or of tasks as they are called."""
     if "perplexity" not in scores:
         return ", ".join(f"{name.replace('_', ' ')} {_figure(name, value)}" for name, value in scores.items())
+    masked = f", masked loss {scores['masked_loss']:.4f}" if "masked_loss" in scores else ""
+    old = f"; of the old text {scores['old_bits_per_byte']:.3f}" if "old_bits_per_byte" in scores else ""
     return (
         f"{name} {scores['valid_loss']:.4f}, perplexity {scores['perplexity']:.2f}, "
-        f"{scores['bits_per_byte']:.3f} bits per byte"
+        f"{scores['bits_per_byte']:.3f} bits per byte{masked}{old}"
     )
 
 

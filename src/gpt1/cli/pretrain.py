@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("--corpus", required=True, metavar="DIR", help="A corpus that `gpt1 prepare` made.")
 @click.option("--out", required=True, metavar="RUN", help="Folder for the run.")
 @click.option("--init", metavar="RUN", help="Begin with the weights of this run.")
+@click.option("--mix", metavar="CORPUS=SHARE", help="Mix in old text: such a share of all that is read, as 0.25.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out (begin it, if there is none).")
 @options.steps
 @options.minutes
@@ -38,6 +40,7 @@ def command(
     corpus: str,
     out: str,
     init: str | None,
+    mix: str | None,
     resume: bool,
     steps: int | None,
     minutes: float | None,
@@ -56,7 +59,7 @@ def command(
     \b
     Examples:
       gpt1 pretrain --recipe tiny --corpus corpus --out runs/tiny
-      gpt1 pretrain --init runs/books --corpus mails --out runs/mails --steps 2000
+      gpt1 pretrain --init runs/books --corpus mails --mix corpus=0.25 --out runs/mails --steps 2000
       torchrun --nproc-per-node 8 -m gpt1 pretrain --recipe paper --corpus corpus --out runs/paper
     """
     from gpt1.cli.lines import shown_training
@@ -68,6 +71,7 @@ def command(
             corpus,
             out,
             init=init,
+            mix=None if mix is None else _corpus_and_share(mix),
             resume=resume,
             changes=options.with_lengths(changes, steps, seed),
             device=device,
@@ -77,6 +81,15 @@ def command(
             listeners=[lines],
         )
     show_result(run, as_json)
+
+
+def _corpus_and_share(text: str) -> dict[str, float]:
+    """Return what `--mix CORPUS=SHARE` said."""
+    corpus, _, share = text.rpartition("=")
+    with suppress(ValueError):
+        if corpus:
+            return {corpus: float(share)}
+    raise click.UsageError(f"--mix takes CORPUS=SHARE, such as corpus=0.25, not '{text}'")
 
 
 def show_result(run: Run, as_json: bool) -> None:

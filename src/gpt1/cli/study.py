@@ -183,6 +183,65 @@ def ablations_command(
     )
 
 
+@command.command("objectives")
+@click.option("--causal", metavar="RUN", help="Beside --mixed: a run that read from left to right alone.")
+@click.option("--mixed", metavar="RUN", help="A run that read the same with training.masked_share.")
+@click.option("--corpus", metavar="DIR", help="In their place: pre-train both on this corpus, in --bases.")
+@click.option("--bases", metavar="DIR", help="--corpus: folder for the two runs; named again, they go on.")
+@click.option("--read", "reading", metavar="NAME", help="--corpus: the recipe of the pre-training.  [small]")
+@click.option(
+    "--read-set", "read_changes", multiple=True, metavar="NAME=VALUE", help="--corpus: change a setting of it."
+)
+@_table_options
+@_out_option
+@_training_options
+@options.as_json
+def objectives_command(
+    causal: str | None,
+    mixed: str | None,
+    corpus: str | None,
+    bases: str | None,
+    reading: str | None,
+    read_changes: tuple[str, ...],
+    out: str,
+    part: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Is it worth it to look both ways? Masked next-token prediction mixed in, and fine-tuning left to right or not.
+
+    Half of the batches of --corpus are masked for the second run; --read-set training.masked_share sets another share.
+
+    \b
+    Example: gpt1 study objectives --causal runs/causal --mixed runs/mixed --task rte --data tasks/ --out both-ways
+             --seeds 3
+    """
+    from gpt1.studies.objectives import ToRead, study_objectives
+
+    found: tuple[str, str] | ToRead
+    if corpus is None:
+        if causal is None or mixed is None:
+            raise click.UsageError("say what to start from: --causal RUN --mixed RUN, or --corpus DIR --bases DIR")
+        if bases is not None or reading is not None or read_changes:
+            raise click.UsageError("--bases, --read and --read-set are of runs that are made: they want --corpus")
+        found = causal, mixed
+    else:
+        if causal is not None or mixed is not None:
+            raise click.UsageError("--corpus makes both runs: leave --causal and --mixed out")
+        if bases is None:
+            raise click.UsageError("--corpus wants --bases DIR, a folder for the two runs")
+        found = ToRead(corpus, **({} if reading is None else {"reading": reading}), changes=read_changes)
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
+    _watched(
+        lambda watcher: study_objectives(
+            found, out, source=source, training=training, folder=bases, part=own, watcher=watcher
+        ),
+        out,
+        as_json,
+        own,
+    )
+
+
 @command.command("labels")
 @_init_option
 @_table_options
@@ -230,6 +289,127 @@ def labels_command(
             training=training,
             counts=wanted,
             scratch_lr=scratch_lr,
+            part=own,
+            watcher=watcher,
+            **asked,
+        ),
+        out,
+        as_json,
+        own,
+    )
+
+
+@command.command("augmentation")
+@_init_option
+@_table_options
+@_out_option
+@click.option("--counts", required=True, metavar="200,1000", help="How many labels to learn from, or all.")
+@click.option(
+    "--arms",
+    metavar="NAMES",
+    help="Of word-dropout, span-deletion, swaps, synonyms, mixup, r-drop.  [all; synonyms with a list]",
+)
+@click.option(
+    "--strength",
+    "strengths",
+    multiple=True,
+    metavar="ARM=NUMBER",
+    help="How strong an arm is; repeatable.  [0.1; mixup: 0.2, r-drop: 1]",
+)
+@click.option("--synonyms", metavar="FILE", help="A list: a word and a synonym on each line, or a file of WordNet.")
+@_training_options
+@options.as_json
+def augmentation_command(
+    init: str,
+    out: str,
+    counts: str,
+    arms: str | None,
+    strengths: tuple[str, ...],
+    synonyms: str | None,
+    part: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Does augmentation help? Learn the same few labels without any, and with one way at a time.
+
+    It says what helps and what hurts beyond chance, in pairs on the same rows.
+
+    \b
+    Example: gpt1 study augmentation --init runs/books --train reviews.csv --counts 200,1000 --out words --seeds 5
+    """
+    from gpt1.studies.augmentation import study_augmentation
+
+    wanted = _counts(counts)
+    names = None if arms is None else [name.strip() for name in arms.split(",")]
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
+    strong = _rates(strengths, "--strength", "mixup=0.4")
+    _watched(
+        lambda watcher: study_augmentation(
+            init,
+            out,
+            source=source,
+            training=training,
+            counts=wanted,
+            arms=names,
+            strengths=strong,
+            synonyms=synonyms,
+            part=own,
+            watcher=watcher,
+        ),
+        out,
+        as_json,
+        own,
+    )
+
+
+@command.command("domain")
+@_init_option
+@click.option("--corpus", required=True, metavar="DIR", help="Text of the new domain: a prepared corpus.")
+@click.option("--old", required=True, metavar="DIR", help="Text of the old domain: a prepared corpus.")
+@_table_options
+@_out_option
+@click.option("--shares", metavar="0,0.25,..", help="Shares of old text in what is read.  [0,0.1,0.25,0.5]")
+@click.option(
+    "--read",
+    "reading",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change a setting of the reading, such as training.steps=500; repeatable.",
+)
+@_training_options
+@options.as_json
+def domain_command(
+    init: str,
+    corpus: str,
+    old: str,
+    out: str,
+    shares: str | None,
+    reading: tuple[str, ...],
+    part: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Go on with text of a new domain: what is learned, what is forgotten, and what mixing in old text saves.
+
+    A run reads the new text with each share of old text among it, and nothing at all; each is measured on text for
+    validation of both domains, and learns a task of the new one. All that read make as many updates.
+
+    \b
+    Example: gpt1 study domain --init runs/books --corpus mails --old corpus --train tickets.csv --out domain --seeds 3
+    """
+    from gpt1.studies.domain import study_domain
+
+    asked: dict[str, Any] = {} if shares is None else {"shares": _shares(shares)}
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
+    _watched(
+        lambda watcher: study_domain(
+            init,
+            out,
+            corpus=corpus,
+            old=old,
+            source=source,
+            training=training,
+            reading=reading,
             part=own,
             watcher=watcher,
             **asked,
@@ -309,15 +489,17 @@ def reproduce_command(
     )
 
 
-def _rates(pairs: tuple[str, ...]) -> dict[str, float]:
-    """Return what `--arm-lr ARM=RATE` said, given any number of times."""
+def _rates(pairs: tuple[str, ...], option: str = "--arm-lr", example: str = "scratch=1e-3") -> dict[str, float]:
+    """Return what `--arm-lr ARM=RATE`, or an option like it, said, given any number of times."""
     found = {}
     for pair in pairs:
         arm, _, rate = pair.partition("=")
         try:
             found[arm] = float(rate)
         except ValueError:
-            raise click.UsageError(f"--arm-lr takes ARM=RATE, such as scratch=1e-3, not '{pair}'") from None
+            raise click.UsageError(
+                f"{option} takes ARM={'RATE' if option == '--arm-lr' else 'NUMBER'}, such as {example}, not '{pair}'"
+            ) from None
     return found
 
 
@@ -329,6 +511,14 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
         raise click.UsageError(
             f"{option} takes whole numbers between commas, such as {example}, not '{text}'"
         ) from None
+
+
+def _shares(text: str) -> list[float]:
+    """Return shares that stand between commas."""
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise click.UsageError(f"--shares takes numbers between commas, such as 0,0.25, not '{text}'") from None
 
 
 def _counts(text: str) -> list[int | Literal["all"]]:

@@ -31,22 +31,28 @@ from gpt1.records.study import (
     ArmDifference,
     ArmFigures,
     AskedTask,
+    AugmentationDifference,
+    AugmentationSection,
     CheckpointPoint,
     ClaimFigures,
     ClaimsSection,
     ConvergenceSection,
     CurvesSection,
     DifferencesSection,
+    DomainSection,
+    DomainText,
     FurtherSection,
     GlueSection,
     LabelsSection,
     LayerPoint,
+    ObjectivesSection,
     PublishedFigures,
     ScaleFacts,
     SeedFigures,
     StudyRecord,
     Summary,
     TablesSection,
+    TextDifference,
     TransferSection,
     ZeroshotSection,
     arm_name,
@@ -64,6 +70,9 @@ KINDS = {
     "transfer": "More and more pre-trained blocks taken over (figure 2 left)",
     "ablations": "What is lost without each part (table 5)",
     "labels": "How many labels pre-training is worth",
+    "objectives": "What looking both ways is worth",
+    "augmentation": "Whether augmentation helps",
+    "domain": "Text of a new domain, and how much old text among it",
     "reproduce": "The paper's tables 2 to 5 and figure 2",
 }
 
@@ -95,6 +104,12 @@ def study_blocks(study: StudyRecord) -> list[Block]:
         blocks += _transfer(found["transfer"])
     if "labels" in found:
         blocks += _labels(found["labels"])
+    if "objectives" in found:
+        blocks += _objectives(found["objectives"])
+    if "augmentation" in found:
+        blocks += _augmentation(found["augmentation"])
+    if "domain" in found:
+        blocks += _domain(found["domain"])
     if "further" in found:
         blocks += _further(found["further"])
     return blocks
@@ -119,6 +134,8 @@ def _what(study: StudyRecord) -> list[tuple[str, str]]:
         "rates of their own": ", ".join(f"{arm_name(arm)} {rate:g}" for arm, rate in about.get("rates", {}).items()),
         "numbers of labels": ", ".join(map(str, about.get("counts") or [])),
         "texts": ", ".join(f"{arm_name(name)} {run}" for name, run in about.get("texts", {}).items()),
+        "shares of old text": ", ".join(f"{share:g}" for share in about.get("shares", [])),
+        "settings of reading": ", ".join(about.get("reading") or []),
         "seeds": ", ".join(map(str, about.get("seeds") or [])),
         "cells": f"{study.cells.planned:,}",
         "hardware": ", ".join(study.cost.devices),
@@ -346,6 +363,37 @@ def _further(content: FurtherSection) -> list[Block]:
     ]
 
 
+def _objectives(content: ObjectivesSection) -> list[Block]:
+    blocks: list[Block] = [Heading("Left to right, or both ways")]
+    if any(content["networks"].values()):
+        header = ["network", "bits per byte", "loss of a next token", "loss of a masked token"]
+        names = ("bits_per_byte", "valid_loss", "masked_loss")
+        rows = [
+            TableRow(name, [TableCell(f"{one[key]:.3f}" if key in one else "–") for key in names])
+            for name, one in content["networks"].items()
+        ]
+        blocks.append(Table("Each network on its validation text, as it was looked at last.", header, rows))
+    tasks = content["tasks"]
+    if not any(tasks.values()):
+        return blocks if len(blocks) > 1 else []
+    best = {task: _best_of(figure["median"] for figure in arms.values()) for task, arms in tasks.items()}
+    averages = content["average"]
+    highest = _best_of(value for value in averages.values() if value is not None)
+    rows = []
+    for arm in content["arms"]:
+        mean = averages[arm]
+        cells = [TableCell("–") if mean is None else TableCell(score(mean), is_best=mean == highest)]
+        cells += [_ablated(arms.get(arm), None, best[task]) for task, arms in tasks.items()]
+        rows.append(TableRow(arm_name(arm), cells))
+    figures = {task: next(iter(arms.values())) for task, arms in tasks.items() if arms}
+    where = "; ".join(f"{task} on {_judged_on(figure)}" for task, figure in figures.items())
+    spreads = ", below it between which values they lie" if any(map(spread, figures.values())) else ""
+    caption = f"{_over(figures.values()).capitalize()}{spreads}. {where}. No arm has the auxiliary LM."
+    blocks.append(Table(caption, ["", "average", *tasks], rows))
+    pairs = [(f"{one['task']} {one['split']}", one) for one in content["pairs"]]
+    return [*blocks, *([_pairs_table("", pairs)] if pairs else [])]
+
+
 # ---- figure 2, and few labels ----
 
 
@@ -489,6 +537,112 @@ def _labels(content: LabelsSection) -> list[Block]:
             pairs = [(f"{one['labels']:,} labels, {one['split']}", one) for one in facts["differences"]]
             blocks.append(Folded("Differences in pairs", [_pairs_table("", pairs)]))
     return blocks
+
+
+def _augmentation(content: AugmentationSection) -> list[Block]:
+    tasks = {task: facts for task, facts in content["tasks"].items() if facts["arms"]}
+    if not tasks:
+        return []
+    points = {
+        (task, point["labels"], arm): point
+        for task, facts in tasks.items()
+        for arm, own in facts["arms"].items()
+        for point in own
+    }
+    columns = list(dict.fromkeys((task, count) for task, count, _ in points))
+    best = {
+        (task, count): _best_of(point["median"] for (*place, _), point in points.items() if place == [task, count])
+        for task, count in columns
+    }
+    rows = [
+        TableRow(
+            arm_name(arm),
+            [_ablated(points.get((*column, arm)), None, best[column]) for column in columns],
+            about,
+        )
+        for arm, about in content["arms"].items()
+    ]
+    pairs = [
+        (f"{task}, {one['labels']:,} labels, {one['split']}", one)
+        for task in tasks
+        for one in tasks[task]["differences"]
+    ]
+    where = "; ".join(f"{task} on {_judged_on(next(iter(facts['arms'].values()))[0])}" for task, facts in tasks.items())
+    spreads = ", and between which values they lie" if any(map(spread, points.values())) else ""
+    caption = f"{_over(points.values(), 'draw').capitalize()}{spreads}; {where}."
+    header = ["", *(f"{task}, {count:,} labels" for task, count in columns)]
+    blocks: list[Block] = [Heading("Augmentation"), Lines(_who_hurts(pairs)), Table(caption, header, rows)]
+    return [*blocks, Folded("Differences in pairs", [_pairs_table("", pairs)])] if pairs else blocks
+
+
+def _who_hurts(pairs: Sequence[tuple[str, AugmentationDifference]]) -> list[str]:
+    """Return a sentence for each way to augment: where it hurts, where it helps, and how that is to be taken."""
+    lines = []
+    for arm in dict.fromkeys(one["arm"] for _, one in pairs):
+        own = [(place, one) for place, one in pairs if one["arm"] == arm]
+        hurts = [place for place, one in own if one["high"] < 0]
+        helps = [place for place, one in own if one["low"] > 0]
+        said = [f"hurts, beyond chance, on {'; '.join(hurts)}"] if hurts else []
+        said += [f"helps, beyond chance, on {'; '.join(helps)}"] if helps else []
+        rest = len(own) - len(hurts) - len(helps)
+        said += [f"could be chance in {rest} of {len(own)}"] if rest else []
+        better, worse = (sum(one[way] for _, one in own) for way in ("better", "worse"))
+        mean = signed_score(sum(one["difference"] for _, one in own) / len(own))
+        lines.append(
+            f"{arm_name(arm)}: {', '.join(said)}; {mean} on average, better in {better:,} and worse in {worse:,} draws."
+        )
+    if len(pairs) > 1:
+        lines.append(
+            f"Of {len(pairs):,} comparisons one in twenty is beyond chance by chance alone; of {len(lines)} ways the "
+            "best one flatters."
+        )
+    return lines
+
+
+def _domain(content: DomainSection) -> list[Block]:
+    arms = content["arms"]
+    if not arms:
+        return []
+    value, (any_arm, *_) = metric_name(content["metric"]), arms.values()
+    best = _best_of(facts["task"]["median"] for facts in arms.values())
+    least = {
+        "new": min(facts["new"]["bits_per_byte"] for facts in arms.values()),
+        "old": min(facts["old"]["bits_per_byte"] for facts in arms.values()),
+    }
+    rows = []
+    for arm, facts in arms.items():
+        cells = [_text_cell(facts["new"], least["new"]), _text_cell(facts["old"], least["old"])]
+        rows.append(TableRow(arm_name(arm), [*cells, _ablated(facts["task"], None, best)]))
+    caption = (
+        f"Bits per byte of text that was not read ({any_arm['new']['windows']:,} windows of the new domain, "
+        f"{any_arm['old']['windows']:,} of the old one; fewer are better), with the 95 % interval over windows and the "
+        f"perplexity; and {content['task']}, {value} on {_judged_on(any_arm['task'])}: "
+        f"{_over(facts['task'] for facts in arms.values())}. An arm is called by its share of old text."
+    )
+    blocks: list[Block] = [
+        Heading("A new domain"),
+        Table(caption, ["", "new text", "old text", content["task"]], rows),
+    ]
+    if content["texts"]:
+        told = [_text_row(one) for one in content["texts"]]
+        scores = [(f"{one['task']} {one['split']}", one) for one in content["scores"]]
+        caption = "In pairs: windows are drawn with replacement, the same for both; above 0 is worse."
+        tables: list[Block] = [Table(caption, ["bits per byte", "by", "verdict"], told), _pairs_table("", scores)]
+        blocks.append(Folded("Differences in pairs", tables))
+    return blocks
+
+
+def _text_cell(text: DomainText, least: float) -> TableCell:
+    note = f"{text['low']:.3f} to {text['high']:.3f}; perplexity {text['perplexity']:,.1f}"
+    return TableCell(f"{text['bits_per_byte']:.3f}", note=note, is_best=text["bits_per_byte"] == least)
+
+
+def _text_row(one: TextDifference) -> TableRow:
+    said = verdict(one["low"], one["high"], is_better=one["difference"] < 0)
+    value, low, high = (f"{bits:+.3f}".replace("-", MINUS) for bits in (one["difference"], one["low"], one["high"]))
+    cells = [TableCell(value, note=f"{low} to {high}"), TableCell(said, is_number=False)]
+    note = f"{one['text']} text, {many(one['windows'], 'window')}"
+    return TableRow(f"{arm_name(one['arm'])} over {arm_name(one['over'])}", cells, note)
 
 
 # ---- scores: x 100 as the paper has them, lines with their spread, differences in pairs ----

@@ -69,6 +69,11 @@ def export_onnx(run: Run, out: str | Path, *, task: str | None = None, overwrite
     if shape.kind == LSTM or (shape.window is not None and shape.window < shape.context):
         what = "an LSTM" if shape.kind == LSTM else "a network with a sliding window"
         raise InputError(f"{run.path} is {what}, which is not written as ONNX; serve it with gpt1 itself")
+    if run.is_bidirectional:
+        raise InputError(
+            f"{run.path} looks both ways, so that what fills a text up behind its end would be read too; it is not "
+            "written as ONNX; serve it with gpt1 itself"
+        )
     network, inputs, said = _network(run, task)
     with result_file(
         out, overwrite=overwrite

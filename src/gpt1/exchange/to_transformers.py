@@ -49,6 +49,11 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None, o
     out = Path(out)
     shape = run.recipe.shape
     check_shape(shape, str(run.path))
+    if run.is_bidirectional:
+        raise InputError(
+            f"{run.path} looks both ways, and transformers' OpenAIGPT looks back alone: its answers would be others; "
+            "serve it with gpt1 itself"
+        )
     require_own_folder(out, lambda entry: entry.name in {*FILES, OWN_TOKENIZER, SUMS_FILE})
     if not overwrite and out.is_dir() and any(out.iterdir()):
         raise InputError(f"{out} holds an export already; choose another folder, or replace it with `overwrite=True`")

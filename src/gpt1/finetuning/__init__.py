@@ -2,6 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
+    "augmenting": ["check_augmentation", "unmixable"],
     "counting": ["CountedWords", "MOST_REPEATED", "deal_evenly", "words_of_others"],
     "data": ["Source", "check_training", "read_labelled", "read_source", "truncation_notices"],
     "distill": ["distill_task"],
@@ -31,6 +32,7 @@ OFFERS = {
     ],
     "results": ["decisions", "evaluations", "results", "results_blocks", "run_worth"],
     "seeds": ["found_seeds", "is_done", "read_result", "summarise", "write_result"],
+    "target": ["apart_in_words", "target_in_words"],
     "thresholding": ["choose_factors", "choose_thresholds"],
     "update_time": ["encode_table", "seconds_an_update"],
 }

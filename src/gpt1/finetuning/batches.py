@@ -7,7 +7,7 @@ one, and the batches of all tasks are shuffled too. Batch k is computed from k a
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.shuffle import permutation
+from gpt1.finetuning.augmenting import Mixing, TextChanges, mixing
 from gpt1.finetuning.teaching import TaskTeaching
 from gpt1.tasks.answers import balanced_weights, soft_targets
 from gpt1.tasks.catalog import Task
@@ -27,8 +28,9 @@ from gpt1.tasks.tagging import NO_WORD
 from gpt1.text.specials import special_ids
 from gpt1.training.batches import NO_TARGET, MicroBatchArrays
 
-# The terms of the language model and of teachers; a task's term has the task's name, which never begins so.
-LM, TEACHER = "_lm", "_teacher"
+# The terms of the language model, of teachers, R-Drop and domains; a task's term has its name, which never begins so.
+LM, TEACHER, R_DROP, DOMAIN = "_lm", "_teacher", "_r_drop", "_domain"
+COPIES = 2  # examples beside a part that its own may be mixed with: its first one's partner and its last one's
 
 Integers = NDArray[np.int64]
 
@@ -77,6 +79,9 @@ class PackingOptions:
     context: int  # tokens; no sequence has more
     block: int = 1  # the row's length, and that of the longest sequence, are rounded up to a multiple of this
     word_dropout: float = 0.0
+    changes: TextChanges | None = None
+    mixup: float = 0.0
+    passes: int = 1  # in which each example is read, with other dropout each time
     dtype: type[np.floating[Any]] = np.float32
 
     def rounded(self, longest: int) -> int:
@@ -101,68 +106,152 @@ class PackedBatch:
     def counts(self) -> dict[str, float]:
         """How much each term counts: sequences, and the weights of examples; a task that is not here has no sum.
 
-        The windows of an example count together as one.
+        The windows of an example count together as one, and so do the passes in which it is read.
         """
-        task = self.lesson.task
+        task, examples = self.lesson.task, float(len(self.examples))
         own = {task.name: self.lesson.counted(self.examples)}
+        if self._mixing is not None:
+            own[task.name] = float(self._mixed(np.arange(len(self.examples)))[1].sum())
         if self.lesson.taught is not None:
-            own[TEACHER] = float(len(self.examples))
+            own[TEACHER] = examples
+        if self.packing.passes > 1:
+            own[R_DROP] = examples
         if task.auxiliary_lm:
-            own[LM] = float(len(self.examples) * task.sequences)
+            own[LM] = examples * task.sequences
         return dict.fromkeys((*self.tasks, LM), 1.0) | own
 
     def part(self, first: int, real: int, size: int) -> MicroBatchArrays:
-        """Return `real` examples from `first` on, filled up to `size` examples that have nothing to predict."""
-        lesson, packing = self.lesson, self.packing
-        chosen = self.examples[first : first + real]
-        sequences = [sequence for example in chosen for sequence in lesson.split.sequences(int(example))]
-        windows = self._windows(first, first + size)
-        each = windows * lesson.task.sequences
-        if packing.word_dropout:
-            places = np.repeat(np.arange(first, first + real), each[:real])
-            sequences = [self._thinned(ids, place) for ids, place in zip(sequences, places.tolist(), strict=True)]
-        start, _, extract = special_ids(packing.vocab_size).values()
-        filling = [np.array([start, extract])] * ((size - real) * lesson.task.sequences)
-        row = pack_sequences([*sequences, *filling], block=packing.block, filler=start)
+        """Return `real` examples from `first` on, filled up to `size` examples that have nothing to predict.
 
-        counted = np.zeros(row.sequences, packing.dtype)
+        Behind them stand those that they are mixed with, where these are in another part, and then all once more for
+        each further pass.
+        """
+        lesson, packing = self.lesson, self.packing
+        chosen, passes = self.examples[first : first + real], packing.passes
+        copies = self._copies(first, first + real)
+        read = self._sequences(first, real)
+        windows = np.append(self._windows(first, first + real), np.ones(size - real, np.int64))  # filling has one
+        each = windows * lesson.task.sequences
+        start, _, extract = special_ids(packing.vocab_size).values()
+        filling = [np.array([start, extract])] * lesson.task.sequences
+        copied = [ids for place in copies for ids in (filling if place < 0 else self._sequences(place, 1))]
+        once = [*read, *filling * (size - real), *copied]
+        row = pack_sequences(once * passes, block=packing.block, filler=start)
+
+        counted = np.zeros((passes, len(once)), packing.dtype)
         share = np.repeat(windows[:real], each[:real])
-        learned = [self._learned_tokens(ids) for ids in sequences]
-        counted[: len(sequences)] = [1 / count / of for count, of in zip(learned, share.tolist(), strict=True)]
-        targets = np.full(len(row.ids), NO_TARGET, np.int32)
-        if lesson.task.auxiliary_lm:
-            follows = np.flatnonzero(row.position[1:] > 0)  # a token that has a successor in its own sequence
-            follows = follows[row.sequence[follows] < len(sequences)]
-            follows = follows[row.position[follows] < np.array(learned, np.int64)[row.sequence[follows]]]
-            targets[follows] = row.ids[follows + 1]
-        count, begin = int(each.sum()), int(self._windows(0, first).sum()) * lesson.task.sequences
+        learned = np.zeros((passes, len(once)), np.int64)
+        learned[:, : len(read)] = [self._learned_tokens(ids) for ids in read]
+        counted[:, : len(read)] = 1 / learned[:, : len(read)] / share
+        beyond = row.sequences - counted.size
+        weight = np.append(counted.ravel() / passes, np.zeros(beyond, packing.dtype))
         arrays = {
             **row.arrays(),
-            "targets": targets,
-            "token_weights": counted[row.sequence],
+            "targets": self._targets(row, np.append(learned.ravel(), np.zeros(beyond, np.int64))),
+            "token_weights": weight[row.sequence],
             **(
                 self._of_words(chosen, first, row)
                 if lesson.task.labels_words
-                else self._of_examples(chosen, first, size)
+                else self._of_examples(first, real, size, copies)
             ),
         }
         facts: dict[str, str | int] = {"task": lesson.task.name, "longest": packing.rounded(row.longest)}
         if lesson.taught is not None:
-            arrays["taught"] = _filled(lesson.taught[chosen], size).astype(packing.dtype)
-            arrays["is_taught"] = _filled(np.ones_like(lesson.weights[chosen]), size).astype(packing.dtype)
+            arrays["taught"] = self._examples(lesson.taught[chosen], size)
+            arrays["is_taught"] = self._examples(np.ones_like(lesson.weights[chosen]), size) / passes
         if lesson.split.windows is not None and not lesson.task.labels_words:
-            arrays["windows"], facts["most_windows"] = window_cells(windows)
-        # Filling behind the last example has places of its own, which no real sequence has.
-        places = np.concatenate((np.arange(begin, begin + count), np.full(row.sequences - count, -1)))
-        return MicroBatchArrays(arrays, places.astype(np.int32), facts)
+            arrays["windows"], facts["most_windows"] = window_cells(np.tile(windows, passes))
+        if self._mixing is not None:
+            arrays |= self._mixers(first, real, size, copies)
+        if passes > 1:
+            arrays["is_real"] = _filled(np.ones(real, packing.dtype), size)
+        return MicroBatchArrays(arrays, self._places(first, int(each.sum()), copies, row.sequences), facts)
 
-    def _of_examples(self, chosen: Integers, first: int, size: int) -> dict[str, NDArray[Any]]:
-        """Return what is to be answered to examples, filled up to `size`."""
-        lesson, dtype = self.lesson, self.packing.dtype
+    def _sequences(self, first: int, real: int) -> list[NDArray[Any]]:
+        """Return the sequences of the examples from a place on, changed as the options say."""
+        lesson, packing = self.lesson, self.packing
+        found = []
+        for place, example in enumerate(self.examples[first : first + real].tolist(), first):
+            for ids in lesson.split.sequences(example):
+                new = ids if packing.changes is None else self._reworded(ids, place, packing.changes)
+                found.append(self._thinned(new, place) if packing.word_dropout else new)
+        return found
+
+    def _targets(self, row: PackedRow, learned: Integers) -> NDArray[np.int32]:
+        """Return what each token is to predict: the next one, of so many tokens of each sequence."""
+        targets = np.full(len(row.ids), NO_TARGET, np.int32)
+        if self.lesson.task.auxiliary_lm:
+            follows = np.flatnonzero(row.position[1:] > 0)  # a token that has a successor in its own sequence
+            follows = follows[row.position[follows] < learned[row.sequence[follows]]]
+            targets[follows] = row.ids[follows + 1]
+        return targets
+
+    def _examples(self, values: NDArray[Any], size: int) -> NDArray[Any]:
+        """Return values of examples filled up, once for each pass."""
+        filled = _filled(values, size).astype(self.packing.dtype)
+        return filled if self.packing.passes == 1 else np.concatenate([filled] * self.packing.passes)
+
+    def _in_each_pass(self, places: Sequence[int], further: int) -> NDArray[np.int32]:
+        """Return places by which noise is drawn: each pass has its own, so many further on than the one before."""
+        once = np.array(places, np.int32)
+        each = [np.where(once < 0, once, once + number * further) for number in range(self.packing.passes)]
+        return np.concatenate(each).astype(np.int32)
+
+    def _places(self, first: int, count: int, copies: Sequence[int], sequences: int) -> NDArray[np.int32]:
+        """Return the place of each sequence in the whole batch.
+
+        Filling behind the last example has places of its own, which no real sequence has.
+        """
+        own, begin = self.lesson.task.sequences, int(self._windows(0, first).sum()) * self.lesson.task.sequences
+        copied = [place * own + number if place >= 0 else -1 for place in copies for number in range(own)]
+        all_in_a_pass = int(self._windows(0, len(self.examples)).sum()) * own
+        places = self._in_each_pass([*range(begin, begin + count), *copied], all_in_a_pass)
+        return np.concatenate((places, np.full(sequences - len(places), -1, np.int32)))
+
+    # ---- mix-up ----
+
+    @cached_property
+    def _mixing(self) -> Mixing | None:
+        return mixing(len(self.examples), self.packing.mixup, self.key) if self.packing.mixup else None
+
+    def _copies(self, first: int, end: int) -> list[int]:
+        """Return the places of examples of other parts that those of this one are mixed with; -1: filling."""
+        if self._mixing is None:
+            return []
+        wanted = self._mixing.partners[first:end].tolist()
+        other = sorted({place for place in wanted if not first <= place < end})
+        return [*other, *[-1] * (COPIES - len(other))]
+
+    def _mixed(self, places: Integers) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return which share each answer should have, and the weights of examples, mixed where examples are."""
+        lesson = self.lesson
+        shares, weights = _labels_of(lesson, self.examples[places])
+        if self._mixing is None:
+            return shares, weights
+        with_shares, with_weights = _labels_of(lesson, self.examples[self._mixing.partners[places]])
+        own, other = self._mixing.shares[places] * weights, (1 - self._mixing.shares[places]) * with_weights
+        both = own + other
+        parts = np.divide(own, both, out=np.ones_like(both), where=both > 0)[:, None]
+        return parts * shares + (1 - parts) * with_shares, both
+
+    def _mixers(self, first: int, real: int, size: int, copies: Sequence[int]) -> dict[str, NDArray[Any]]:
+        """Return with which example of a pass each one is mixed, and how much of itself stays."""
+        assert self._mixing is not None
+        stands = {place: number for number, place in enumerate(range(first, first + real))}
+        stands |= {place: size + number for number, place in enumerate(copies) if place >= 0}
+        partners = [stands[place] for place in self._mixing.partners[first : first + real].tolist()]
+        shares = _filled(self._mixing.shares[first : first + real], size).astype(self.packing.dtype)
+        return {"partners": np.array([*partners, *range(real, size)], np.int32), "mix_shares": shares}
+
+    # ---- windows, and texts that change ----
+
+    def _of_examples(self, first: int, real: int, size: int, copies: Sequence[int]) -> dict[str, NDArray[Any]]:
+        """Return what is to be answered to examples, filled up to `size`, in each pass."""
+        shares, weights = self._mixed(np.arange(first, first + real))
         return {
-            "shares": _filled(soft_targets(lesson.task, lesson.split.labels[chosen]), size).astype(dtype),
-            "weights": _filled(lesson.weights[chosen], size).astype(dtype),
-            "examples": np.arange(first, first + size, dtype=np.int32),
+            "shares": self._examples(shares, size),
+            "weights": self._examples(weights, size) / self.packing.passes,
+            "examples": self._in_each_pass([*range(first, first + size), *copies], len(self.examples)),
         }
 
     def _of_words(self, chosen: Integers, first: int, row: PackedRow) -> dict[str, NDArray[Any]]:
@@ -188,13 +277,18 @@ class PackedBatch:
         return int(np.flatnonzero(ids == special_ids(self.packing.vocab_size)["delimiter"])[0])
 
     def _windows(self, first: int, end: int) -> Integers:
-        """Return how many windows the examples of these places in the batch have; what fills it up has one each."""
-        found = np.ones(end - first, np.int64)
-        counts = self.lesson.split.windows
-        if counts is not None:
-            own = counts[self.examples[first:end]]
-            found[: len(own)] = own
-        return found
+        """Return how many windows the examples of these places in the batch have."""
+        own, counts = self.examples[first:end], self.lesson.split.windows
+        return np.ones(len(own), np.int64) if counts is None else counts[own].astype(np.int64)
+
+    def _reworded(self, ids: NDArray[Any], place: int, changes: TextChanges) -> NDArray[Any]:
+        """Change the words of a sequence's parts; what would not fit then has no longer words than before."""
+        specials = np.flatnonzero(ids >= self.packing.vocab_size).tolist()
+        parts = [ids[: specials[0] + 1]]
+        for before, after in pairwise(specials):
+            parts += [changes.changed(ids[before + 1 : after], self.key, place), ids[after : after + 1]]
+        found = np.concatenate(parts)
+        return found if len(found) <= self.packing.context else self._reworded(ids, place, changes.keep_length())
 
     def _thinned(self, ids: NDArray[Any], place: int) -> NDArray[Any]:
         """Leave some tokens of a sequence out, never special ones, and never all of a part.
@@ -239,7 +333,8 @@ class TaskBatches:
     @property
     def tokens_a_batch(self) -> float:
         """How many tokens a batch has on average."""
-        return sum(len(lesson.split.ids) for lesson in self._lessons.values()) / self.batches_an_epoch
+        tokens = sum(len(lesson.split.ids) for lesson in self._lessons.values())
+        return self._packing.passes * tokens / self.batches_an_epoch
 
     def batch(self, k: int) -> PackedBatch:
         """Return batch `k`, whatever was asked for before."""
@@ -251,6 +346,10 @@ class TaskBatches:
         order = permutation(len(lesson.split), (self._seed, epoch, index))
         examples = order(np.arange(first, min(first + self._batch, len(lesson.split))))
         return PackedBatch(lesson, examples, tuple(self._lessons), self._packing, (self._seed, k))
+
+
+def _labels_of(lesson: TrainSet, examples: Integers) -> tuple[NDArray[Any], NDArray[Any]]:
+    return soft_targets(lesson.task, lesson.split.labels[examples]), lesson.weights[examples]
 
 
 def _filled(rows: NDArray[Any], size: int) -> NDArray[Any]:

@@ -52,6 +52,7 @@ class Source:
     train: Path | None = None  # tables
     dev: Path | None = None
     test: Path | None = None
+    more: Path | None = None  # rows that were made of those of `train`
     columns: Mapping[str, str] = field(default_factory=dict)
     regression: bool = False
     symmetric: bool = False
@@ -83,6 +84,8 @@ class Source:
             raise SettingError("`data` is the folder of a `task`; a table or an encoded task stands for itself")
         if self.train is None and (self.dev or self.test or self.columns or self.regression or self.symmetric):
             raise SettingError("`dev`, `test`, `columns`, `regression` and `symmetric` go with `train`")
+        if self.train is None and self.more is not None:
+            raise SettingError("`more` holds rows that were made of those of a table, so it goes with `train`")
         if self.train is None and (self.skip_bad or self.fold_labels):
             raise SettingError("`skip_bad` and `fold_labels` go with `train`")
         if self.train is None and self.labels_sep is not None:
@@ -113,6 +116,7 @@ class Source:
             labels_sep=self.labels_sep,
             metric=self.metric,
             shape=self.shape,
+            more=None if self.more is None else str(self.more.resolve()),
             encoded=[str(Path(folder).resolve()) for folder in self.encoded if not isinstance(folder, EncodedTask)],
         )
 
@@ -176,15 +180,19 @@ def read_recorded(
         folder = _plain(source.data)
         rows += [complete(read_folder(task, folder, encoding=source.encoding)) for task in tasks]
     if train is not None:
-        rows.append(_read_table(source, train, dev, test))
+        more = None if source.more is None else _plain(source.more)
+        rows.append(_read_table(source, train, dev, test, more))
     encoded, notices = _encode_all(rows, run_tokenizer(run), context, told=train is not None, windows=windows)
     return _by_name([*(load(_plain(folder)) for folder in source.encoded), *encoded]), notices
 
 
-def _read_table(source: Source | RecordedSource, train: Path, dev: Path | None, test: Path | None) -> Labelled:
+def _read_table(
+    source: Source | RecordedSource, train: Path, dev: Path | None, test: Path | None, more: Path | None
+) -> Labelled:
+    from gpt1.tasks.made_rows import with_made
     from gpt1.tasks.preparing import read_table
 
-    return read_table(
+    found = read_table(
         train,
         dev=dev,
         test=test,
@@ -198,6 +206,7 @@ def _read_table(source: Source | RecordedSource, train: Path, dev: Path | None, 
         metric=source.metric,
         shape=source.shape,
     )
+    return found if more is None else with_made(found, more, encoding=source.encoding)
 
 
 def _plain(named: str) -> Path:
@@ -250,7 +259,7 @@ def read_labelled(source: Source) -> Iterable[Labelled]:
     for name in source.tasks:
         yield read_task(name, data=source.data, encoding=source.encoding)
     if source.train is not None:
-        yield _read_table(source, source.train, source.dev, source.test)
+        yield _read_table(source, source.train, source.dev, source.test, source.more)
 
 
 def check_fit(tasks: Mapping[str, EncodedTask], *, fingerprint: str, context: int, init: Path) -> None:

@@ -17,9 +17,16 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
-from gpt1.base.wording import many
+from gpt1.base.wording import hundred, many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.documents.figures import metric_name
+from gpt1.finetuning.augmenting import (
+    TextChanges,
+    check_augmentation,
+    recorded_synonyms,
+    require_same_synonyms,
+    text_changes,
+)
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, TrainSet, make_lesson
 from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.counting import CountedWords, parts_to_hold_out
@@ -35,6 +42,7 @@ from gpt1.finetuning.data import (
     unknown_tokens,
     window_notices,
 )
+from gpt1.finetuning.domains import DomainBatches
 from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles, times_as_long
 from gpt1.finetuning.forecasting import Forecast, in_fold
 from gpt1.finetuning.measure import measure
@@ -49,6 +57,14 @@ from gpt1.finetuning.seeds import (
     report_seeds,
     write_result,
 )
+from gpt1.finetuning.target import (
+    TargetTexts,
+    apart_in_words,
+    read_target,
+    require_same_target,
+    target_in_words,
+    told_apart,
+)
 from gpt1.finetuning.teaching import TaskTeaching
 from gpt1.finetuning.thresholding import choose_factors, choose_thresholds
 from gpt1.finetuning.transfer import make_classifier
@@ -60,16 +76,17 @@ from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import NOT_OF_THE_BASE, RECIPES
 from gpt1.recipes.changes import change, differences, with_settings
 from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, windows_of
-from gpt1.recipes.values import NO_WINDOWS, Recipe, Shape, Training
+from gpt1.recipes.values import AUGMENTATIONS, NO_WINDOWS, Finetuning, Recipe, Shape, Training
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
-from gpt1.records.run import FINETUNING, RecordedTeaching, RunRecord
+from gpt1.records.run import FINETUNING, RecordedAdaptation, RecordedTeaching, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
-from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
+from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer, update_run
 from gpt1.tasks.answers import log_likelihoods, predictions
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
+from gpt1.text.synonyms import Synonyms, read_synonyms
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.config import Judgement, TrainerConfig
@@ -112,6 +129,8 @@ class FinetuneRequest:
     changes: Sequence[str]
     seeds: int = 1  # of which the best on dev is kept
     teaching: TaskTeaching | None = None
+    synonyms: Synonyms | None = None
+    target: TargetTexts | None = None
 
 
 def finetune(
@@ -123,6 +142,7 @@ def finetune(
     train: str | Path | None = None,
     dev: str | Path | None = None,
     test: str | Path | None = None,
+    more: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
     regression: bool = False,
     symmetric: bool = False,
@@ -134,8 +154,10 @@ def finetune(
     shape: str | None = None,
     encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
     examples: Labelled | None = None,
+    target_texts: str | Path | None = None,
     recipe: Recipe | str | None = None,
     changes: Sequence[str] = (),
+    synonyms: str | Path | Synonyms | None = None,
     seeds: int = 1,
     resume: bool = False,
     device: str | None = None,
@@ -147,14 +169,18 @@ def finetune(
 
     `init` is a folder, the name of a base, or None: the package's base, if it has one.
     What to learn is named in one of four ways: `task` (names of the catalogue, or `module:NAME`) with `data`, their
-    folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
-    `examples` as values. Of tables `skip_bad` leaves out the rows that cannot be used, and `fold_labels` takes labels
-    that differ by case, blanks or Unicode's forms alone for the commonest of them; with `labels_sep` a row may have
-    several labels, which that sign parts, or none, and `metric` (macro-f1 or matthews) is what a table of one label a
-    row is judged by in place of accuracy; with the `shape` tokens each word of a text has a label. `recipe` is a name,
-    `module:NAME` or a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto`
-    for others); `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the
-    best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
+    folder; `train`, a labelled table, perhaps with `dev` and `test`, and with `more` rows that `gpt1 augment` made of
+    it; `encoded`, what `gpt1 prepare --task` made; or `examples` as values. Of tables `skip_bad` leaves out the rows
+    that cannot be used, and `fold_labels` takes labels that differ by case, blanks or Unicode's forms alone for the
+    commonest of them; with `labels_sep` a row may have several labels, which that sign parts, or none, and `metric`
+    (macro-f1 or matthews) is what a table of one label a row is judged by in place of accuracy; with the `shape`
+    tokens each word of a text has a label. `target_texts` is a table or a text file with texts of another domain,
+    without labels: the network is taught so that the two domains cannot be told apart by what it makes of a text.
+    `recipe` is a name, `module:NAME` or a value (None: that of the run to
+    resume, else `finetune` for a base of the paper's size and `auto` for others); `changes` are settings such as
+    `finetuning.lm_weight=0`, and `synonyms` is the list by which `finetuning.synonyms` replaces words. With several
+    `seeds` each is trained, and the best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it
+    stops, saved.
     """
     source = Source(
         tasks=[task] if isinstance(task, str) else list(task or ()),
@@ -162,6 +188,7 @@ def finetune(
         train=None if train is None else Path(train),
         dev=None if dev is None else Path(dev),
         test=None if test is None else Path(test),
+        more=None if more is None else Path(more),
         columns=columns or {},
         regression=regression,
         symmetric=symmetric,
@@ -180,14 +207,41 @@ def finetune(
     begun = (Path(out), *found_seeds(Path(out)).values()) if resume else ()
     chosen = chosen_recipe(recipe, read_run(base).recipe.shape, begun)
     asked = FinetuneRequest(base, run_tokenizer(base), source, chosen, changes)
+    if synonyms is not None:
+        listed = synonyms if isinstance(synonyms, Synonyms) else read_synonyms(synonyms)
+        asked = replace(asked, synonyms=listed)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = read_tasks(asked)
         asked = suited_to(asked, tasks)
+        if target_texts is not None:
+            target, told = read_target(target_texts, source, tasks, asked.tokenizer)
+            asked, notices = for_target(asked, target), [*notices, *told]
         if seeds == 1:
             FinetuneSession(asked, conditions, tasks, notices).train()
             return load_run(out, device=device)
         return load_run(_train_several(asked, conditions, seeds, tasks, notices), device=device)
+
+
+def for_target(asked: FinetuneRequest, target: TargetTexts) -> FinetuneRequest:
+    """Return a request for a network that is adapted to a domain of which no label is known.
+
+    Unless that is asked for by name, who answers is not decided by rows of the other domain: the network does.
+    """
+    found = replace(asked, target=target, changes=["finetuning.ensemble=false", *asked.changes])
+    recipe = change(found.recipe, found.changes)
+    if recipe.training.patience is not None:
+        raise SettingError(
+            "training.patience waits for a better epoch by rows for dev, which are of the domain that `target_texts` "
+            "leave; leave it out"
+        )
+    for name in ("mixup", "r_drop"):
+        if getattr(recipe.finetuning, name):
+            raise SettingError(
+                f"finetuning.{name} reads examples beside others or twice, which `target_texts` stand beside once; "
+                "leave out one of the two"
+            )
+    return found
 
 
 def chosen_recipe(recipe: Recipe | str | None, base: Shape, folders: Iterable[Path]) -> Recipe:
@@ -251,6 +305,7 @@ def suited_to(asked: FinetuneRequest, tasks: Mapping[str, EncodedTask]) -> Finet
         "calibrate": settings.calibrate,
         "word_dropout": settings.word_dropout,
         "windows": settings.windows != NO_WINDOWS,
+        **{name: getattr(settings, name) for name in AUGMENTATIONS},
     }
     if given := [name for name, is_on in others.items() if is_on]:
         raise SettingError(f"where each word has a label, `finetuning.{given[0]}` has no meaning; leave it out")
@@ -323,6 +378,9 @@ class FinetuneSession(Session[Classifier]):
         super().__init__(replace(conditions, listeners=(*conditions.listeners, self._forecast)), notices)
         self.asked, self.tasks = asked, tasks
         self.words = words or counted_words(tasks, change(asked.recipe, asked.changes), asked.tokenizer)
+        recipe = change(asked.recipe, asked.changes)
+        check_augmentation(recipe, tasks, asked.synonyms, is_taught=asked.teaching is not None)
+        self._changes: dict[Finetuning, TextChanges | None] = {}
         self._began = time.monotonic()
         self._any_task = next(iter(tasks.values()))  # of all that they have in common
 
@@ -334,6 +392,10 @@ class FinetuneSession(Session[Classifier]):
     def data(self) -> dict[str, str]:
         """Return hashes of the labelled rows, of the tokenizer and of who teaches."""
         found = {"the labelled data": identity(self.tasks), "the tokenizer": self.asked.tokenizer.fingerprint}
+        if self.asked.synonyms is not None:
+            found["the list of synonyms"] = self.asked.synonyms.identity
+        if self.asked.target is not None:
+            found["the texts of the target domain"] = self.asked.target.recorded.texts.identity
         return found | teachers_hashes(self.taught)
 
     def look(self) -> Looked:
@@ -365,6 +427,10 @@ class FinetuneSession(Session[Classifier]):
     def _settled(self, recipe: Recipe) -> Recipe:
         """Return the recipe with nothing left open, and with the shape of the base; only what it drops is its own."""
         init, base = self.asked.init, self.asked.recipe
+        if recipe.training.masked_share:
+            raise SettingError(
+                "training.masked_share is of pre-training: no text is masked while a task is learned; leave it out"
+            )
         for name in differences(base, replace(base, shape=recipe.shape)):
             if name not in NOT_OF_THE_BASE:
                 raise SettingError(f"{name} is decided by {init}, whose network is taken; it cannot be changed")
@@ -377,6 +443,8 @@ class FinetuneSession(Session[Classifier]):
         begun = begun_run(self.out, FINETUNING)
         self._require_same_metrics(begun)
         require_same_teaching(self.out, begun.taught, self.taught)
+        require_same_synonyms(self.out, begun.synonyms, self.asked.synonyms)
+        require_same_target(self.out, begun.adapted, None if self.asked.target is None else self.asked.target.recorded)
         if begun.identity != identity(self.tasks):
             raise InputError(
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
@@ -432,6 +500,8 @@ class FinetuneSession(Session[Classifier]):
             source=self.asked.source.recorded(),
             parent=lasting_name(init),
             taught=self.taught,
+            synonyms=None if self.asked.synonyms is None else recorded_synonyms(self.asked.synonyms),
+            adapted=None if self.asked.target is None else self.asked.target.recorded,
         )
 
     @property
@@ -442,14 +512,17 @@ class FinetuneSession(Session[Classifier]):
     def make_model(self, recipe: Recipe, init: Path | None) -> Classifier:
         """Return the network with a head for each task."""
         learned = {name: encoded.task for name, encoded in self.tasks.items()}
-        return make_classifier(recipe, learned, self._any_task.vocab_size, init, self.device)
+        tells_domains = self.asked.target is not None
+        size = self._any_task.vocab_size
+        return make_classifier(recipe, learned, size, init, self.device, tells_domains=tells_domains)
 
     def configure(self, model: Classifier, recipe: Recipe, notify: Notify) -> TrainerConfig:
         """Return what the loop needs."""
         settings = recipe.finetuning
         notify(speed_up(model.body, recipe, self.device, self.world, sizes_vary=True))
-        batches, updates = self._batches(recipe), self._updates(recipe)
-        epoch, logging = batches.batches_an_epoch, recipe.logging
+        labelled, updates = self._batches(recipe), self._updates(recipe)
+        batches = self._with_target(labelled, recipe, updates, model, notify)
+        epoch, logging = labelled.batches_an_epoch, recipe.logging
         logging = replace(
             logging, evaluate_every=logging.evaluate_every or epoch, save_every=logging.save_every or epoch
         )
@@ -457,17 +530,28 @@ class FinetuneSession(Session[Classifier]):
             if settings.class_weights and not encoded.task.labels:
                 notify(f"'{name}' has no classes, so class weights change nothing there")
         notify(_in_short(recipe, self.tasks, updates, self.device))
+        notify(_on_ways(recipe, self.asked.init))
         notify(None if self.taught is None else f"learning from {taught_in_words(self.taught)}")
         for text in parting_notices(self.tasks) if settings.calibrate else ():
             notify(text)
+        self._tell_of_synonyms(recipe, notify)
         self._words_first(recipe, updates, notify)
-        evaluate = _evaluator(model, _deciding(self.tasks, recipe))
+        evaluate = _evaluator(model, _deciding(self.tasks, recipe), keeps_last=self.asked.target is not None)
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
-        if self.world.size == 1 and is_cross_validated(self.tasks, recipe):
+        is_alone = self.world.size == 1 and is_cross_validated(self.tasks, recipe)
+        if is_alone and not self._folds(recipe):
+            notify("some rows were made of others, so nothing is cross-validated: the rows for dev tell who answers")
+        elif is_alone:
             self._forecast.expect(settings.folds)
         return TrainerConfig(
-            objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks, teaching=self.taught),
+            objective=TaskLearning(
+                model,
+                lm_weight=settings.lm_weight,
+                tasks=self.tasks,
+                teaching=self.taught,
+                r_drop=settings.r_drop,
+            ),
             batches=batches,
             updates=updates,
             recipe=replace(recipe, logging=logging, training=self._at_once(recipe)),
@@ -477,6 +561,46 @@ class FinetuneSession(Session[Classifier]):
             has_parent=True,
         )
 
+    def _with_target(
+        self, batches: TaskBatches, recipe: Recipe, updates: int, model: Classifier, notify: Notify
+    ) -> TaskBatches | DomainBatches:
+        """Return batches with texts of the target domain, if there are any; note how far they are at the beginning."""
+        target, training = self.asked.target, recipe.training
+        if target is None:
+            return batches
+        notify(f"adapting to a domain without labels: {target_in_words(target.recorded)}")
+        if self.world.is_first and not list_checkpoints(self.out):
+            self._note_apart(model, at_the_end=False)
+        settings = recipe.finetuning
+        return DomainBatches(batches, target, settings, batch=training.batch, seed=training.seed, updates=updates)
+
+    def _note_apart(self, model: Classifier, *, at_the_end: bool) -> RecordedAdaptation | None:
+        """Keep how well the domains can be told apart by what the network makes of texts now, and return it."""
+        target = self.asked.target
+        adapted = read_run(self.out).adapted
+        if target is None or adapted is None:
+            return None
+        found = told_apart(model, target.task, self.tasks[target.task].splits["train"], target.split)
+        adapted = replace(adapted, apart=found) if at_the_end else replace(adapted, apart_before=found)
+        update_run(self.out, adapted=adapted)
+        return adapted
+
+    def _text_changes(self, recipe: Recipe) -> TextChanges | None:
+        """Return what is changed in texts, made once: a list may be long."""
+        settings = recipe.finetuning
+        if settings not in self._changes:
+            self._changes[settings] = text_changes(settings, self.asked.tokenizer, self.asked.synonyms)
+        return self._changes[settings]
+
+    def _tell_of_synonyms(self, recipe: Recipe, notify: Notify) -> None:
+        """Tell how many of the words to learn from a list has: one that has none of them changes nothing."""
+        changes = self._text_changes(recipe)
+        if changes is None or changes.listed is None:
+            return
+        for name, encoded in self.tasks.items():
+            share = changes.listed_share(encoded.splits["train"], encoded.vocab_size)
+            notify(f"{hundred(share)} % of the words of {name} to learn from are in the list of synonyms")
+
     def _at_once(self, recipe: Recipe) -> Training:
         """Return how much is worked on at once: of texts in windows as many tokens as a batch of whole contexts has."""
         training = recipe.training
@@ -484,6 +608,7 @@ class FinetuneSession(Session[Classifier]):
         if all(split.windows is None for split in splits):
             return training
         longest = max(int(np.diff(split.offsets[split.begins]).max()) for split in splits)
+        longest *= 2 if recipe.finetuning.r_drop else 1
         room = max(TOKENS_AT_ONCE, training.batch * recipe.shape.context)
         fitting = max(1, min(training.batch, room // longest))
         # Rows of so many windows as there are sizes would be recorded one by one.
@@ -497,8 +622,11 @@ class FinetuneSession(Session[Classifier]):
             notify(reached.in_words(trains=updates > 1))
 
     def _folds(self, recipe: Recipe) -> int:
-        """Return how many folds there are; several processes do not train again."""
-        return recipe.finetuning.folds if self.world.size == 1 else 0
+        """Return how many folds there are; several processes do not train again.
+
+        Nor is it done with rows made of others: in another fold than its source such a row would give it away.
+        """
+        return recipe.finetuning.folds if self.world.size == 1 and self.asked.source.more is None else 0
 
     def _updates(self, recipe: Recipe) -> int:
         training = recipe.training
@@ -511,6 +639,9 @@ class FinetuneSession(Session[Classifier]):
             context=context,
             block=min(self._block(training.precision), context),
             word_dropout=settings.word_dropout,
+            changes=self._text_changes(recipe),
+            mixup=settings.mixup,
+            passes=2 if settings.r_drop else 1,
             dtype=np.float64 if training.precision == "fp64" else np.float32,
         )
         lessons = self._lessons(class_weights=settings.class_weights)
@@ -540,6 +671,8 @@ class FinetuneSession(Session[Classifier]):
         if trainer.best is None or settings.ensemble or settings.calibrate or has_thresholds:
             trainer.wait_for_disk()  # what is decided of weights does not come there before them
         run = Run(self.out, device=self.device, step=BEST, checkpoint=trainer.best)
+        if (adapted := self._note_apart(run.classifier, at_the_end=True)) is not None:
+            notify(None if adapted.apart is None else f"the two domains are {apart_in_words(adapted)}")
         if settings.ensemble:
             (self.out / CALIBRATION_FILE).unlink(missing_ok=True)  # of who answered before
             folds, took = self._folds(run.recipe), trainer.progress.seconds
@@ -598,13 +731,27 @@ def _in_short(recipe: Recipe, tasks: Mapping[str, EncodedTask], updates: int, de
     )
 
 
+def _on_ways(recipe: Recipe, init: Path) -> str | None:
+    """Tell of a network that is to look both ways whether it has learned to."""
+    if not recipe.finetuning.bidirectional:
+        return None
+    before = read_run(init).recipe
+    has_learned = before.training.masked_share > 0 or before.finetuning.bidirectional or recipe.finetuning.scratch
+    new = "" if has_learned else f", which {init} has not learned: it was trained without training.masked_share"
+    return f"every token is read with those after it{new}"
+
+
 # ---- looking at the model ----
 
 
-def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[[], Judgement] | None:
+def _evaluator(
+    model: Classifier, tasks: Mapping[str, EncodedTask], *, keeps_last: bool
+) -> Callable[[], Judgement] | None:
     """Return a function that scores the model on every dev split: the mean of their first metrics decides, then loss.
 
-    Few rows give few different scores, so many epochs are equal by them though they are not equally sure.
+    Few rows give few different scores, so many epochs are equal by them though they are not equally sure. Of a network
+    that is adapted to another domain the last epoch is kept, whatever its scores: rows for dev are of the domain that
+    it leaves, and would choose the epoch that has left it least.
     """
     splits = [
         (name, split, encoded.splits[split])
@@ -630,6 +777,8 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
             found |= {f"{prefix}_{metric}": value for metric, value in own.items()}
             found[f"{prefix}_loss"] = float(-likelihood[known].mean())
             losses.append(found[f"{prefix}_loss"])
+        if keeps_last:
+            return Judgement(found, cost=0.0)  # of equals the later one is better
         return Judgement(found, cost=1 - float(np.mean(decisive)), tiebreak=float(np.mean(losses)))
 
     return evaluate

@@ -58,6 +58,11 @@ def read_texts(path: Path, rows: Labelled, encoding: str, *, skip_bad: bool) -> 
         if "columns=" not in "".join(remedy):
             raise
         raise InputError(f"{cause}; its columns are to have the names that they have in the labelled table") from None
+    return new_texts(path, rows, found, told)
+
+
+def new_texts(path: Path, rows: Labelled, found: Sequence[Example], told: list[str]) -> tuple[list[Example], list[str]]:
+    """Return texts that do not stand among labelled rows, each once and without its label, and what to tell of them."""
     known = {text for examples in rows.splits.values() for text in same_texts(rows.task, examples)}
     new: dict[tuple[str, ...], Example] = {}
     for text, example in zip(same_texts(rows.task, found), found, strict=True):

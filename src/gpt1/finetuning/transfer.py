@@ -21,7 +21,13 @@ from gpt1.text.specials import SPECIALS
 
 
 def make_classifier(
-    recipe: Recipe, tasks: Mapping[str, Task], vocab_size: int, init: Path | None, device: torch.device = HOST
+    recipe: Recipe,
+    tasks: Mapping[str, Task],
+    vocab_size: int,
+    init: Path | None,
+    device: torch.device = HOST,
+    *,
+    tells_domains: bool = False,
 ) -> Classifier:
     """Return a network of the recipe's shape with a head for each task, with weights of the run `init` (None: new).
 
@@ -39,9 +45,11 @@ def make_classifier(
             seed=training.seed,
             checkpoint_activations=training.checkpoint_activations,
             specials=len(SPECIALS),
+            bidirectional=settings.bidirectional,
             loaded=_given(recipe.shape, rows, settings.transfer_layers) if source else (),
         )
-        model = build_classifier(body, head_shapes(tasks, settings.windows), seed=training.seed)
+        heads = head_shapes(tasks, settings.windows)
+        model = build_classifier(body, heads, seed=training.seed, tells_domains=tells_domains)
     if reading is not None:
         transfer(body, reading.result(), device)
     return model.double() if training.precision == "fp64" else model

@@ -3,7 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "abstaining": ["HALF", "least_promise", "promise"],
-    "answer_files": ["answer_table"],
+    "answer_files": ["Journal", "answer_table", "hash_of", "is_done"],
     "answering": [
         "Predictions",
         "answer",
@@ -44,8 +44,9 @@ OFFERS = {
         "prompt_tokens",
     ],
     "glue": ["submit"],
+    "neighbours": ["list_neighbours"],
     "portions": ["on_device", "portions"],
-    "predicting": ["ROW", "free_names", "predict_file", "predict_texts"],
+    "predicting": ["ROW", "Tally", "free_names", "predict_file", "predict_texts"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
     "rows": ["file_chunks"],
     "run": [
@@ -53,6 +54,7 @@ OFFERS = {
         "BODY",
         "DTYPES",
         "LAST",
+        "MASK",
         "Run",
         "TABLES",
         "body_of",

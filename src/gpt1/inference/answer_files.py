@@ -68,7 +68,7 @@ def answer_table(
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread, explain=explain)
     table = _look_at(file, encoding, asked)
     identity = _identity(run, asked, table, encoding)
-    if may_be_done and _is_done(out, identity):
+    if may_be_done and is_done(out, identity):
         notice(f"{out} is whole already")
         return table.rows
     answering = Answering(run, asked, table.kinds, notice)
@@ -230,7 +230,7 @@ class Journal:
             raise InputError(f"{self._path} was begun with another {some(changed)}; give the same again, or {_ANEW}")
 
 
-def _is_done(out: Path, identity: Mapping[str, object]) -> bool:
+def is_done(out: Path, identity: Mapping[str, object]) -> bool:
     """Whether a start was killed after its file was whole, and before all was tidied up; then that is done."""
     if not out.is_file():
         return False
@@ -282,10 +282,11 @@ def _write(
             file.writelines(column_lines(rows(), *answering.words_and_labels))
         else:
             write_as_table(file, out, table.path, encoding, rows, columns, notice)
-        journal.finish(_hash_of(file))
+        journal.finish(hash_of(file))
 
 
-def _hash_of(file: IO[bytes]) -> str:
+def hash_of(file: IO[bytes]) -> str:
+    """Return the hash of what was written to a file that is still open."""
     file.flush()
     file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]

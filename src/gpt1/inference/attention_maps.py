@@ -38,6 +38,8 @@ def looks(model: Model, tokenizer: Tokenizer, text: str, layer: int) -> Looks:
     """Return how a layer of a network, counted from 1, looks at a text that fits in its context."""
     ids = tokenizer.encode(text)
     check_layer(model.shape, layer)
+    if model.bidirectional:
+        raise SettingError("attention is shown of networks that look back alone, and this one looks both ways")
     if not 1 <= len(ids) <= model.shape.context:
         raise InputError(f"the text has {len(ids):,} tokens; attention is shown of 1 to {model.shape.context:,}")
     ids_T = torch.tensor(ids, device=next(model.parameters()).device)

@@ -58,6 +58,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, 
 BEST, LAST = "best", "last"
 _ANEW = "bring it back from a copy, or train anew"
 BODY = "body."  # what the network's weights are called in a fine-tuned run
+MASK = "mask"  # what stands for a masked token, of a network that learns of such
 TABLES = {"tokens", "output"}  # weights with a row for each token of the vocabulary, special ones last
 
 
@@ -134,11 +135,25 @@ class Run:
         """Whether texts that do not fit the context are read in windows."""
         return self.recipe.finetuning.windows != NO_WINDOWS
 
+    @property
+    def is_bidirectional(self) -> bool:
+        """Whether it was fine-tuned to look both ways, and is no language model any more."""
+        return self.has_tasks and self.recipe.finetuning.bidirectional
+
+    def require_language_model(self) -> None:
+        """Refuse a run that looks both ways where a next token is asked for, which it has always been shown."""
+        if self.is_bidirectional:
+            raise SettingError(
+                f"{self.path} was fine-tuned to look both ways (finetuning.bidirectional), so it can neither write a "
+                f"text nor tell how likely one is; ask the run that it was begun from, {self.record.parent}"
+            )
+
     @cached_property
     def classifier(self) -> Classifier:
         """The network of a fine-tuned run with its heads."""
         heads = head_shapes(self.tasks, self.recipe.finetuning.windows)
-        return self._loaded(build_classifier(self._body(len(SPECIALS)), heads, seed=0))
+        body, tells_domains = self._body(len(SPECIALS)), self.record.adapted is not None
+        return self._loaded(build_classifier(body, heads, seed=0, tells_domains=tells_domains))
 
     @cached_property
     def ensembles(self) -> dict[str, Ensemble]:
@@ -191,7 +206,13 @@ class Run:
         shape, vocab_size = self.recipe.shape, self.record.vocab_size + specials
         check_size(shape, vocab_size, self.checkpoint)
         loaded = {name.removeprefix(BODY) for name in self.checkpoint.model}
-        return build_model(shape, vocab_size, compute=DTYPES[self._precision], specials=specials, loaded=loaded)
+        return build_model(
+            *(shape, vocab_size),
+            compute=DTYPES[self._precision],
+            bidirectional=self.is_bidirectional,
+            specials=specials,
+            loaded=loaded,
+        )
 
     def _loaded(self, model: Network) -> Network:
         model = model.double() if self._precision == "fp64" else model
@@ -214,14 +235,17 @@ class Run:
 
     def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Generated]:
         """Continue prompts side by side; the seeds of prompts follow each other."""
+        self.require_language_model()
         return generate(self.network, self.tokenizer, prompts, sampling_params(**settings))
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
         """Yield what `generate` gives piece by piece, as it is written."""
+        self.require_language_model()
         return stream(self.network, self.tokenizer, prompt, sampling_params(**settings))
 
     def score(self, texts: Sequence[str], *, after: str = "") -> list[ScoredText]:
         """Return the log-probability of each token of each text, given those before it and a text before them all."""
+        self.require_language_model()
         return score_texts(self.network, self.tokenizer, texts, after, self.pause)
 
     def attention(self, text: str, *, layer: int) -> Looks:
@@ -279,11 +303,17 @@ def load_base(name: str, *, device: str | None = None, int8: bool = False) -> Ru
 
 
 def find_checkpoint(
-    run: Path, step: int | str, refused: Callable[[str], None] = warnings.warn, device: torch.device = HOST
+    run: Path,
+    step: int | str,
+    refused: Callable[[str], None] = warnings.warn,
+    device: torch.device = HOST,
+    *,
+    keeps_mask: bool = False,
 ) -> Checkpoint:
     """Return a run's checkpoint on a device, without the optimiser's part: of a step, the best, or the last whole one.
 
-    `refused` is told of damaged ones that were passed over.
+    `refused` is told of damaged ones that were passed over. What stands for a masked token is of use only where more of
+    them are learned, and left out elsewhere.
     """
     problems: list[str] = []
 
@@ -305,6 +335,8 @@ def find_checkpoint(
         refused(problem)
     check_made_for(run, found)
     check_numbers(found)
+    if MASK in found.model and not keeps_mask:
+        found = replace(found, model={name: tensor for name, tensor in found.model.items() if name != MASK})
     return found
 
 

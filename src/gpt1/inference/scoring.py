@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, RuinedWeights
 from gpt1.inference.portions import Pause, go_on, on_device, portions
-from gpt1.model import Model, token_losses
+from gpt1.model import Model, require_causal, token_losses
 from gpt1.tasks.packed import pack_sequences
 from gpt1.text.tokenizer import Tokenizer
 
@@ -70,6 +70,7 @@ def log_probabilities(model: Model, sequences: Sequence[Scored], pause: Pause = 
 
     The first token of a sequence has nothing before it and cannot be scored.
     """
+    require_causal(model)
     for ids, first in sequences:
         if not 0 < first < len(ids):
             raise InputError(f"tokens {first} to {len(ids) - 1} of a text cannot be scored: it has too few")

@@ -5,7 +5,7 @@ from gpt1.model.dropout import DropoutKey, dropout_key
 from gpt1.model.for_inference import prepare_for_inference, quantize_int8
 from gpt1.model.kv_cache import CacheStep, KVCache
 from gpt1.model.loss import linear_cross_entropy, linear_divergence, token_losses
-from gpt1.model.network import Model, attention_weights, build_model, read
+from gpt1.model.network import Model, attention_weights, build_model, read, require_causal
 from gpt1.model.packing import Packing, pack
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "prepare_for_inference",
     "quantize_int8",
     "read",
+    "require_causal",
     "token_losses",
 ]
 

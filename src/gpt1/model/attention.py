@@ -1,5 +1,7 @@
 """Causal self-attention (section 3.1 of the paper), over all that came before or over a sliding window of it.
 
+Where it is asked to look both ways, each position sees the whole of its sequence, and nothing of what fills a grid up.
+
 Where weights are dropped the scores are written out and the masks are our own, but for full attention on a GPU: there
 the fused kernels drop by themselves, with masks from torch's generator (to be seeded for each step and micro-batch).
 A window is computed block by block, in time and memory of T x window; it drops what full attention would drop. Global
@@ -83,8 +85,9 @@ class Attention(nn.Module):
         packing: Packing | None = None,
         past: LayerCache | None = None,
         everywhere: GlobalTokens | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
-        """Return what each position gathers from itself and from those of its sequence before it."""
+        """Return what each position gathers from itself and those of its sequence before it, or from all of it."""
         q, k, v = self._queries_keys_values(x_BTC, packing)
         if past is not None:
             past.keep(k, v)
@@ -92,7 +95,7 @@ class Attention(nn.Module):
             y = past.attend(q)
         else:
             attending = attend if packing is None else partial(attend_packed, packing=packing)
-            looking = Looking(self.window, everywhere, self.kernel)
+            looking = Looking(self.window, everywhere, self.kernel, causal=not bidirectional)
             y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, looking=looking)
         return dropout(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
 
@@ -127,12 +130,14 @@ class Attention(nn.Module):
 class Looking(NamedTuple):
     """Where positions look: at the last `window`, the own one among them (None: at all), and at global ones.
 
-    The kernel is for GPUs, in 16 bits.
+    The kernel is for GPUs, in 16 bits. Unless it is causal they look at what comes after too; recipes refuse a window
+    that would look both ways.
     """
 
     window: int | None
     everywhere: GlobalTokens | None = None
     kernel: Callable[..., Tensor] | None = None
+    causal: bool = True
 
     def fuses(self, q: Tensor) -> bool:
         """Whether the kernel takes these queries."""
@@ -164,8 +169,12 @@ def attend(
     noise: DropoutKey | None,
     site: int,
     looking: Looking = EVERYWHERE,
+    lengths_B: Tensor | None = None,
 ) -> Tensor:
-    """Return softmax(q k^T / sqrt(D)) v over the positions that each one looks at."""
+    """Return softmax(q k^T / sqrt(D)) v over the positions that each one looks at.
+
+    Unless it is causal, what comes after is looked at too: all of the sequence, or its first `lengths_B` positions.
+    """
     H, T = q_BHTD.shape[1:3]
     if looking.window is not None and looking.window < T:
         if looking.fuses(q_BHTD):
@@ -179,13 +188,22 @@ def attend(
             return local
         return _with_global_queries(local, q_BHTD, k_BHTD, v_BHTD, rate, noise, site, looking.everywhere)
     keeping = noise is None or rate == 0
+    causal = looking.causal
+    seen_B11T = None if causal or lengths_B is None else _seen(lengths_B, T)
     if q_BHTD.is_cuda and q_BHTD.dtype != torch.float64:
-        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0 if keeping else rate)
+        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0 if keeping else rate, causal, seen_B11T)
     if keeping and (T > SHORT or not q_BHTD.requires_grad):
-        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0)
-    allowed_TT = torch.ones(T, T, dtype=torch.bool, device=q_BHTD.device).tril()
+        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0, causal, seen_B11T)
+    allowed = torch.ones(T, T, dtype=torch.bool, device=q_BHTD.device)
+    allowed = allowed.tril() if causal else allowed if seen_B11T is None else seen_B11T
     keep_BHTT = None if noise is None or rate == 0 else keep_mask((H, T, T), rate, noise, site)
-    return _written_out(q_BHTD, k_BHTD, v_BHTD, allowed_TT, keep_BHTT, rate)
+    return _written_out(q_BHTD, k_BHTD, v_BHTD, allowed, keep_BHTT, rate)
+
+
+def _seen(lengths_B: Tensor, T: int) -> Tensor:
+    """Return which keys are of the sequence and not of what fills it up [B, 1, 1, T]; of an empty one, the first."""
+    seen_BT = torch.arange(T, device=lengths_B.device) < lengths_B.clamp(min=1).unsqueeze(-1)
+    return seen_BT[:, None, None, :]
 
 
 def attend_packed(
@@ -209,19 +227,30 @@ def attend_packed(
         return kernel(q_NHD, k_NHD, v_NHD, **where, rate=rate, noise=noise, site=site).transpose(0, 1)
     if q_HND.is_cuda and q_HND.dtype in SIXTEEN_BITS and everything:
         dropout = 0.0 if noise is None else rate
-        y_NHD = packed_attention(q_NHD, k_NHD, v_NHD, offsets=packing.offsets, longest=packing.longest, dropout=dropout)
+        y_NHD = packed_attention(
+            q_NHD,
+            k_NHD,
+            v_NHD,
+            offsets=packing.offsets,
+            longest=packing.longest,
+            dropout=dropout,
+            causal=looking.causal,
+        )
         return y_NHD.transpose(0, 1)
     q, k, v = (packing.to_grid(x_NHD).transpose(1, 2) for x_NHD in (q_NHD, k_NHD, v_NHD))
-    y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, looking=looking)
+    lengths_B = packing.offsets.diff()
+    y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, looking=looking, lengths_B=lengths_B)
     return packing.from_grid(y_BHTD.transpose(1, 2)).transpose(0, 1)
 
 
-def _fused(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float) -> Tensor:
+def _fused(
+    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float, causal: bool, seen_B11T: Tensor | None
+) -> Tensor:
     """Attend by the library's kernels and drop by the library's masks."""
     if not q_BHTD.is_cuda:  # no choice of kernels there
-        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, dropout_p=rate, is_causal=True)
+        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, seen_B11T, rate, causal)
     with sdpa_kernel(BACKENDS, set_priority=True):
-        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, dropout_p=rate, is_causal=True)
+        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, seen_B11T, rate, causal)
 
 
 def _written_out(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, keep: Tensor | None, rate: float) -> Tensor:

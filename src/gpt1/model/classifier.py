@@ -15,6 +15,9 @@ so that one window answers as it would without the others.
 
 Where each word of a text has a label, the layer looks at the token at which a word ends, in place of the extract token:
 an answer is of a word then, and not of an example.
+
+A network that is to forget which of two domains a text is from has a linear layer besides, which tells them apart by
+the same vector; see `domain_logits`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from gpt1.model.dropout import DropoutKey, Site, dropout
 from gpt1.model.layers import Linear
 from gpt1.model.network import Model, initialise
 from gpt1.model.packing import Packing
+from gpt1.model.reversal import reverse_gradient
 from gpt1.recipes.values import ATTENTION, MAX, MEAN
 
 # E examples, K sequences an example or a window, N tokens of all sequences, C width, A answers (classes, bins or
@@ -79,6 +83,16 @@ class HeadShape:
             return (losses_EA * weights).mean(-1).sum()
         return -(shares_EA * logits_EA.log_softmax(-1)).sum(-1) @ weights
 
+    def divergence(self, one_EA: Tensor, other_EA: Tensor) -> Tensor:
+        """Return of each example (KL(p || q) + KL(q || p)) / 2 [E], p and q what two logits of it make of the answers.
+
+        Where each answer is yes or no it is the mean over them.
+        """
+        p_EA, q_EA = self.probabilities(one_EA), self.probabilities(other_EA)
+        if self.is_multilabel:  # log(p / (1 - p)) is the logit
+            return 0.5 * ((p_EA - q_EA) * (one_EA - other_EA)).mean(-1)
+        return 0.5 * ((p_EA - q_EA) * (one_EA.log_softmax(-1) - other_EA.log_softmax(-1))).sum(-1)
+
 
 class WindowAttention(nn.Module):
     """What the windows of an example are together, by how much each counts."""
@@ -97,7 +111,7 @@ class WindowAttention(nn.Module):
 class Classifier(nn.Module):
     """A network with a head for each task."""
 
-    def __init__(self, body: Model, tasks: Mapping[str, HeadShape]) -> None:
+    def __init__(self, body: Model, tasks: Mapping[str, HeadShape], *, tells_domains: bool = False) -> None:
         super().__init__()
         self.body, self.tasks = body, dict(tasks)
         self.heads = nn.ModuleDict(
@@ -105,11 +119,12 @@ class Classifier(nn.Module):
         )
         attended = [name for name, head in tasks.items() if head.pooling == ATTENTION]
         self.attentions = nn.ModuleDict({head_name(name): WindowAttention(body.shape.width) for name in attended})
+        self.domains = Linear(body.shape.width, 1, bias=True) if tells_domains else None
 
     def with_body(self, body: Model) -> Classifier:
         """Return these heads on another network of the same width."""
         other = Classifier(body, self.tasks)
-        other.heads, other.attentions = self.heads, self.attentions
+        other.heads, other.attentions, other.domains = self.heads, self.attentions, self.domains
         return other
 
     @property
@@ -149,6 +164,17 @@ class Classifier(nn.Module):
         x_EKC = self._drop(x_EKC, noise, examples_E)
         logits_EA = layer(x_EKC).squeeze(-1) if head.scores_sequences else layer(x_EKC.sum(1))
         return logits_EA, hidden_NC, output_VC
+
+    def vectors(self, hidden_NC: Tensor, last_S: Tensor, task: str) -> Tensor:
+        """Return what is known of examples [E, C] before any head, given where their sequences end in a packed row."""
+        head, layer = self.tasks[task], cast(Linear, self.heads[head_name(task)])
+        x_SC = hidden_NC[last_S].to(layer.weight.dtype)
+        return x_SC.view(-1, head.sequences, x_SC.shape[1]).sum(1)
+
+    def domain_logits(self, x_EC: Tensor, reversal: Tensor) -> Tensor:
+        """Return logits of the target domain [E]; the network learns `reversal` times the opposite of what they do."""
+        assert self.domains is not None, "there is one domain"
+        return cast(Tensor, self.domains(reverse_gradient(x_EC, reversal))).squeeze(-1)
 
     def _pooled(
         self,
@@ -191,8 +217,12 @@ def head_name(task: str) -> str:
     return f"{name}:" if hasattr(nn.ModuleDict(), name) else name
 
 
-def build_classifier(body: Model, tasks: Mapping[str, HeadShape], *, seed: int) -> Classifier:
+def build_classifier(
+    body: Model, tasks: Mapping[str, HeadShape], *, seed: int, tells_domains: bool = False
+) -> Classifier:
     """Return a network with new heads: weights from N(0, 0.02), biases 0."""
-    model = Classifier(body, tasks)
+    model = Classifier(body, tasks, tells_domains=tells_domains)
     initialise(model.heads, deviation=0.02, silent_branches=False, seed=seed)
+    if model.domains is not None:
+        initialise(model.domains, deviation=0.02, silent_branches=False, seed=seed)
     return model

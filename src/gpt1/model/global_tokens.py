@@ -26,13 +26,6 @@ class GlobalTokens(NamedTuple):
     places: Tensor  # [B, G] positions, ascending; of those that a sequence does not have, beyond its end
 
 
-def count_global(shape: Shape, specials: int) -> int:
-    """Return how many global tokens a sequence has at most, of a vocabulary whose last so many are special."""
-    if not shape.global_tokens:
-        return 0
-    return shape.global_tokens + (SPECIALS_BEHIND if specials else 0)
-
-
 def find_global(ids: Tensor, packing: Packing | None, shape: Shape, first_special: int | None) -> GlobalTokens:
     """Return the global tokens of sequences [B, T], or of a packed row's [N].
 

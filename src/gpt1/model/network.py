@@ -7,7 +7,7 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.model.dropout import DropoutKey, Site, drop_layer, drop_table
 from gpt1.model.fusing import fuses
 from gpt1.model.global_tokens import GlobalTokens, find_global
@@ -46,16 +46,21 @@ class Model(Learning):
         checkpoint_activations: bool = False,
         fused: bool = False,
         specials: int = 0,
+        bidirectional: bool = False,
+        has_mask: bool = False,
     ) -> None:
         super().__init__()
         self.shape, self.vocab_size, self.compute = shape, vocab_size, compute
         self.specials = specials  # the last so many tokens of the vocabulary are special ones
         self.checkpoint_activations = checkpoint_activations  # each block is computed twice, not kept for its gradient
         self.fused = fused  # blocks have kernels of our own, which know packed rows only
+        self.bidirectional = bidirectional  # every position looks both ways, whatever is read
         transformer = shape.kind == TRANSFORMER
         learned = transformer and shape.positions == "learned"
         final = transformer and shape.norm_first  # nothing else would normalise the last sum
         self.tokens = nn.Parameter(torch.empty(vocab_size, shape.width))
+        # What stands for a token that is masked: no row of the table, since no text holds it and nothing predicts it.
+        self.mask = nn.Parameter(torch.empty(shape.width)) if has_mask else None
         self.positions = nn.Parameter(torch.empty(shape.context, shape.width)) if learned else None
         self.blocks = nn.ModuleList(
             transformer_blocks(shape, fused=fused) if transformer or fused else [LSTMBlock(shape)]
@@ -70,27 +75,32 @@ class Model(Learning):
         noise: DropoutKey | None = None,
         packing: Packing | None = None,
         reading: CacheStep | None = None,
+        masked_BT: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the last block's output [B, T, C] and the output matrix [V, C]; without noise nothing is dropped.
 
         With a packing the ids are a packed row [N], and so is the output [N, C]; with the packing's reading they are
-        read into a memory, or go on from what it holds (see `read`). Both results are in `compute`. The
+        read into a memory, or go on from what it holds (see `read`). Where `masked_BT` says which tokens are masked,
+        the others are read both ways. Both results are in `compute`. The
         matrix is a working copy: dropped as a whole (tied, it is the very table the tokens were looked up in), and on a
         GPU filled up with rows of zeros, which the loss knows to leave out.
         """
         T = ids_BT.shape[1] if packing is None else packing.longest
         if self.shape.kind == TRANSFORMER and self.shape.context < T:
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
-        if self.fused and reading is None:
+        if reading is not None:
+            require_causal(self)  # what was read before would have to be read anew for each token that comes
+        ways = (True,) if self.bidirectional or masked_BT is not None else ()  # an LSTM has one, and is not asked
+        if self.fused and reading is None and not ways:
             return self._by_kernels(ids_BT, noise, packing)
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
-        x_BTC = self._looked_up(ids_BT, packing, tokens_VC, noise)
-        everywhere = self._global_tokens(ids_BT, packing, reading)
-        return self.final_norm(self._through_blocks(x_BTC, noise, packing, reading, everywhere)), output_VC
+        x_BTC = self._looked_up(ids_BT, packing, tokens_VC, noise, masked_BT)
+        looking = self._global_tokens(ids_BT, packing, reading), *ways
+        return self.final_norm(self._through_blocks(x_BTC, noise, packing, reading, looking)), output_VC
 
     def _by_kernels(self, ids_BT: Tensor, noise: DropoutKey | None, packing: Packing | None) -> tuple[Tensor, Tensor]:
-        """Do as `forward` does, by kernels that know packed rows only, and no network but the paper's."""
+        """Do as `forward` does, by kernels that know packed rows only, and no network but the paper's one way."""
         from gpt1.model.kernels.embedding import Tables, fused_embedding
 
         if packing is None:
@@ -115,14 +125,14 @@ class Model(Learning):
         noise: DropoutKey | None,
         packing: Packing | None,
         reading: CacheStep | None = None,
-        everywhere: GlobalTokens | None = None,
+        looking: Iterable[Any] = (),
     ) -> Tensor:
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
             if self.checkpoint_activations:
-                y_BTC = checkpoint(block, x_BTC, noise, packing, past, everywhere, use_reentrant=False)
+                y_BTC = checkpoint(block, x_BTC, noise, packing, past, *looking, use_reentrant=False)
             else:
-                y_BTC = block(x_BTC, noise, packing, past, everywhere)
+                y_BTC = block(x_BTC, noise, packing, past, *looking)
             x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
         return x_BTC
 
@@ -146,11 +156,16 @@ class Model(Learning):
         return self.additions is not None and torch.is_grad_enabled()
 
     def _looked_up(
-        self, ids_BT: Tensor, packing: Packing | None, tokens_VC: Tensor, noise: DropoutKey | None
+        self,
+        ids_BT: Tensor,
+        packing: Packing | None,
+        tokens_VC: Tensor,
+        noise: DropoutKey | None,
+        masked_BT: Tensor | None,
     ) -> Tensor:
         """Return the sum of what stands in the tables for each token."""
         positions_TC = None if self.positions is None else self.working(self.positions, Site.POSITIONS, noise)
-        if self._adds() and packing is not None and len(ids_BT) <= MOST_TOKENS:
+        if self._adds() and packing is not None and masked_BT is None and len(ids_BT) <= MOST_TOKENS:
             from gpt1.model.kernels.tables import Dropping, Lookup, learning_rows
 
             lookups = [Lookup(self.tokens, tokens_VC, ids_BT, Dropping(self.shape.dropout, noise, Site.TOKENS))]
@@ -159,6 +174,9 @@ class Model(Learning):
                 lookups.append(Lookup(self.positions, positions_TC, packing.position, dropping))
             return learning_rows(lookups)
         x_BTC = F.embedding(ids_BT, tokens_VC)
+        if masked_BT is not None:
+            assert self.mask is not None, "a network that learns of masked tokens is made with a mask"
+            x_BTC = torch.where(masked_BT.unsqueeze(-1), self.mask.to(self.compute), x_BTC)
         if positions_TC is None:
             return x_BTC
         return x_BTC + (
@@ -214,21 +232,36 @@ def build_model(
     checkpoint_activations: bool = False,
     fused: bool = False,
     specials: int = 0,
+    bidirectional: bool = False,
+    has_mask: bool = False,
     loaded: Collection[str] = (),
 ) -> Model:
     """Return a new network; on the meta device it has sizes and no values, nor has what is `loaded` next.
 
     `fused`: for learning on a GPU, its blocks have kernels of our own. `specials`: so many of the vocabulary's tokens,
     the last ones, are special tokens.
+    `fused`: for learning on a GPU, its blocks have kernels of our own. A `bidirectional` one looks both ways at all
+    that it reads; one that `has_mask` can be asked for tokens that are masked.
     """
     model = Model(
         *(shape, vocab_size, compute),
         checkpoint_activations=checkpoint_activations,
         fused=fused,
         specials=specials,
+        bidirectional=bidirectional,
+        has_mask=has_mask,
     )
     initialise(model, deviation=shape.init_std, silent_branches=shape.norm_first, seed=seed, loaded=loaded)
     return model
+
+
+def require_causal(model: Model) -> None:
+    """Refuse a network that looks both ways where a next token is asked for, which it has always been shown."""
+    if model.bidirectional:
+        raise SettingError(
+            "this network was fine-tuned to look both ways (finetuning.bidirectional), so it can neither write a text "
+            "nor tell how likely one is; ask the run that it was begun from"
+        )
 
 
 @torch.no_grad()

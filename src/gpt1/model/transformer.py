@@ -68,13 +68,20 @@ class Block(Learning):
         packing: Packing | None = None,
         past: LayerCache | None = None,
         everywhere: GlobalTokens | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
         """Return the block's output."""
-        if self.additions is not None and packing is not None and past is None and torch.is_grad_enabled():
+        if (
+            self.additions is not None
+            and packing is not None
+            and past is None
+            and not bidirectional
+            and torch.is_grad_enabled()
+        ):
             from gpt1.model.kernels.learning import learning_block
 
             return learning_block(self, x_BTC, noise, packing, self.additions)
-        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing, past, everywhere))
+        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing, past, everywhere, bidirectional))
         y_BTC: Tensor = self.norm_2(n_BTC + self.feed_forward(n_BTC, noise, packing))
         return y_BTC
 
@@ -89,9 +96,10 @@ class PreNormBlock(Block):
         packing: Packing | None = None,
         past: LayerCache | None = None,
         everywhere: GlobalTokens | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
         """Return the block's output."""
-        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise, packing, past, everywhere)
+        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise, packing, past, everywhere, bidirectional)
         y_BTC: Tensor = x_BTC + self.feed_forward(self.norm_2(x_BTC), noise, packing)
         return y_BTC
 

@@ -3,9 +3,9 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "distill": ["distill_text"],
-    "measure": ["SPLIT", "corpus_of", "measure_corpus", "measure_text"],
+    "measure": ["SPLIT", "corpus_of", "measure_corpus", "measure_text", "window_losses"],
     "objective": ["text_loss"],
     "pretrain": ["pretrain"],
-    "stream": ["TokenStream"],
-    "windows": ["validation_windows"],
+    "stream": ["TokenStream", "validation_text"],
+    "windows": ["Windows", "validation_windows"],
 }

@@ -13,7 +13,7 @@ from gpt1.base.devices import find_device
 from gpt1.base.errors import SettingError
 from gpt1.inference.run import Run, load_run
 from gpt1.inference.teaching import TEMPERATURE, WEIGHT, Teaching, taught_in_words
-from gpt1.model import DropoutKey, Model, linear_cross_entropy, linear_divergence
+from gpt1.model import DropoutKey, Model, linear_cross_entropy, linear_divergence, require_causal
 from gpt1.pretraining.pretrain import PretrainRequest, PretrainSession
 from gpt1.recipes.values import Recipe
 from gpt1.records.run import RecordedTeaching
@@ -73,6 +73,11 @@ class TextDistillation(PretrainSession):
 
     def make_model(self, recipe: Recipe, init: Path | None) -> Model:
         """Return the network, once it is known that its teachers read as much at once."""
+        if recipe.training.masked_share:
+            raise SettingError(
+                "teachers tell what they expect of a next token: beside them no batch is masked; leave "
+                "`training.masked_share` out"
+            )
         for run in self._runs:
             _require_context(run, recipe.shape.context)
         return super().make_model(recipe, init)
@@ -136,6 +141,8 @@ def expectations(
 
     A teacher that was fine-tuned has special tokens behind the vocabulary, which no text holds.
     """
+    for teacher in teachers:
+        require_causal(teacher)
     read = [(teacher, *teacher(ids)) for teacher in teachers]
 
     @torch.no_grad()

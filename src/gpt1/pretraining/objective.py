@@ -1,4 +1,7 @@
-"""What pre-training learns, and is measured by: L1 of the paper, the next token of unlabelled text."""
+"""What pre-training learns, and is measured by: L1 of the paper, the next token of unlabelled text.
+
+Beside it, where a recipe says so, masked next tokens: see `masking.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from gpt1.model import DropoutKey, Model, linear_cross_entropy, token_losses
+from gpt1.model import DropoutKey, Model, linear_cross_entropy, require_causal, token_losses
+from gpt1.pretraining.masking import IS_MASKED, LM, MASKED
 from gpt1.training.batches import Batch, share_of
 from gpt1.training.distributed import World
 
@@ -33,20 +37,44 @@ class LanguageModelling(nn.Module):
         return {"lm": loss}
 
 
+class MixedModelling(nn.Module):
+    """The sum of the losses of a micro-batch's targets: its next tokens, or those of them that are masked."""
+
+    weights: ClassVar[dict[str, float]] = {LM: 1.0, MASKED: 1.0}
+    leaves_weights_out = True  # what stands for a masked token is of no use to the other batches
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tensors: dict[str, Tensor], noise: DropoutKey | None) -> dict[str, Tensor]:
+        """Return both terms; the one that the batch is not of is zero."""
+        masked = tensors.get(IS_MASKED)
+        hidden, output = self.model(tensors["ids"].long(), noise, masked_BT=masked)
+        targets = tensors["targets"].flatten().long()
+        ones = torch.ones_like(targets, dtype=torch.float32)
+        loss = linear_cross_entropy(hidden.flatten(0, 1), output, targets, ones, self.model.vocab_size)
+        asked, other = (LM, MASKED) if masked is None else (MASKED, LM)
+        return {asked: loss, other: torch.zeros_like(loss)}
+
+
 @torch.no_grad()
 def text_loss(
     model: Model, batches: Iterable[Batch], size: int, device: torch.device, world: World | None = None
 ) -> tuple[float, int]:
     """Return the sum of the losses of all targets, in nats, and their number; ranks take turns and add up.
 
-    Batches hold at most `size` sequences; all are filled up to that, so that compiled code meets one shape.
+    Batches hold at most `size` sequences; all are filled up to that, so that compiled code meets one shape. Of batches
+    that are masked the targets are what is masked.
     """
+    require_causal(model)
     world = world or World()
     totals = torch.zeros(2, dtype=torch.float64, device="cpu" if device.type == "mps" else device)
     for batch, counts in _turns(batches, world):
         for part in share_of(batch, size, size, 0, 1):
-            ids, targets = (torch.from_numpy(part.arrays[name]).to(device).long() for name in ("ids", "targets"))
-            hidden, output = model(ids)
+            tensors = {name: torch.from_numpy(array).to(device) for name, array in part.arrays.items()}
+            targets = tensors["targets"].long()
+            hidden, output = model(tensors["ids"].long(), masked_BT=tensors.get(IS_MASKED))
             losses = token_losses(hidden.flatten(0, 1), output, targets.flatten(), model.vocab_size)
             if counts:
                 totals += torch.stack([losses.double().sum(), (targets >= 0).double().sum()]).to(totals.device)

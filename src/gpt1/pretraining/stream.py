@@ -87,6 +87,15 @@ class TokenStream:
             row, start, shard = row[len(here) :], start + len(here), shard + 1
 
 
+def validation_text(corpus: Path) -> TokenStream | None:
+    """Return the text for validation, or None where a corpus has none, or too little of it to predict a token."""
+    try:
+        stream = TokenStream(corpus, "valid")
+    except InputError:
+        return None
+    return stream if len(stream) > 1 else None
+
+
 def _open_shards(folder: Path, corpus: CorpusManifest, split: str) -> list[Shard]:
     """Open the shards of a split; each must be of the tokenizer and of the length that corpus.json gives."""
     shards = []

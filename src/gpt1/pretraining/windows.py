@@ -22,6 +22,9 @@ from gpt1.base.shuffle import draw, permutation
 from gpt1.pretraining.stream import TokenStream
 from gpt1.training.batches import NO_TARGET, Batch
 
+_Places = npt.NDArray[np.int64]
+_NONE: _Places = np.zeros(0, np.int64)
+
 PADDING = 0  # any id would do: causal attention keeps it from all that comes before
 
 
@@ -39,14 +42,28 @@ class Windows:
     def batch(self, k: int) -> Batch:
         """Return batch k, counted from 0 through all epochs; the last one of an epoch may hold fewer windows."""
         epoch, index = self.place(k)
-        windows = self._windows_in_epoch(epoch)
         first = index * self._batch
-        order = permutation(windows, (self._seed, epoch))
-        chosen = order(np.arange(first, min(first + self._batch, windows)))
+        begins, ends = self._bounds(epoch, np.arange(first, min(first + self._batch, self._windows_in_epoch(epoch))))
+        return _read(self._stream, begins, ends, self._context)
+
+    def windows(self, first: int, count: int) -> Batch:
+        """Return so many windows from the `first` on, counted from 0 through all epochs; of batches of one."""
+        assert self._batch == 1, "windows are counted where each is a batch"
+        bounds = []
+        while count:
+            epoch, index = self.place(first)
+            here = min(count, self._windows_in_epoch(epoch) - index)
+            bounds.append(self._bounds(epoch, np.arange(index, index + here)))
+            first, count = first + here, count - here
+        begins, ends = (np.concatenate(parts) for parts in zip(*bounds, strict=True)) if bounds else (_NONE, _NONE)
+        return _read(self._stream, begins, ends, self._context)
+
+    def _bounds(self, epoch: int, places: _Places) -> tuple[_Places, _Places]:
+        """Return where windows of an epoch begin and end in the stream, told by their places in its order."""
+        chosen = permutation(self._windows_in_epoch(epoch), (self._seed, epoch))(places)
         # The grid of windows begins before the stream, by less than a window: the first one is short by that much.
         begins = chosen * self._context - self._lead(epoch)
-        ends = np.minimum(begins + self._context, self._targets)
-        return _read(self._stream, np.maximum(begins, 0), ends, self._context)
+        return np.maximum(begins, 0), np.minimum(begins + self._context, self._targets)
 
     def place(self, k: int) -> tuple[int, int]:
         """Return the epoch of batch k and its index in that epoch, both counted from 0."""
@@ -103,7 +120,7 @@ def _targets(stream: TokenStream, tokens: int) -> int:
     return tokens - 1
 
 
-def _read(stream: TokenStream, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], context: int) -> Batch:
+def _read(stream: TokenStream, begins: _Places, ends: _Places, context: int) -> Batch:
     """Return the windows whose targets are the tokens begin + 1 to end, padded to `context`."""
     lengths = ends - begins
     tokens = np.empty((len(begins), context + 1), np.int32)

@@ -116,7 +116,13 @@ def _of_units(part: str, weight: Tensor, units: Sequence[int]) -> Tensor:
 def _network(whole: Model, shape: Shape, weights: Mapping[str, Tensor]) -> Model:
     """Return the network that is left, as it is used."""
     own = {name.removeprefix(BODY): weight for name, weight in weights.items()}
-    model = build_model(shape, whole.vocab_size, compute=whole.compute, specials=whole.specials, loaded=own)
+    model = build_model(
+        *(shape, whole.vocab_size),
+        compute=whole.compute,
+        specials=whole.specials,
+        bidirectional=whole.bidirectional,
+        loaded=own,
+    )
     model.load_state_dict({name: own[name] for name, _ in model.named_parameters()})
     return model.to(whole.tokens.device, whole.tokens.dtype).eval()
 
@@ -126,7 +132,11 @@ def _record(whole: Run, shape: Shape, pruning: RecordedPruning) -> RunRecord:
     recipe = whole.recipe
     alone = replace(recipe.finetuning, ensemble=False, calibrate=False)
     recipe = replace(recipe, shape=shape, finetuning=alone)
-    return replace(whole.record, recipe=recipe, parent=lasting_name(whole.path), pruned=pruning, taught=None)
+    adapted = whole.record.adapted
+    if adapted is not None:  # how well the whole network tells its domains apart
+        adapted = replace(adapted, apart_before=None, apart=None)
+    parent = lasting_name(whole.path)
+    return replace(whole.record, recipe=recipe, parent=parent, pruned=pruning, taught=None, adapted=adapted)
 
 
 def _measure(run: Run, held_out: HeldOutRows, table: str | Path | None, tell: Tell) -> None:

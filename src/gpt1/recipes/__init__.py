@@ -6,6 +6,7 @@ OFFERS = {
         "AUTO",
         "FINETUNE",
         "FOR_TEXT",
+        "MASKING",
         "NOT_OF_THE_BASE",
         "PAPER",
         "RECIPES",
@@ -15,6 +16,7 @@ OFFERS = {
         "used_settings",
     ],
     "changes": [
+        "OF_DOMAINS",
         "Setting",
         "change",
         "differences",
@@ -26,6 +28,7 @@ OFFERS = {
         "with_settings",
     ],
     "derived": [
+        "gentler",
         "in_words",
         "recipe_for",
         "recipe_for_text",
@@ -37,6 +40,7 @@ OFFERS = {
     ],
     "values": [
         "ATTENTION",
+        "AUGMENTATIONS",
         "AUGMENTED",
         "FOLDS",
         "FSDP",
@@ -50,6 +54,7 @@ OFFERS = {
         "Recipe",
         "Schedule",
         "Shape",
+        "TEXT_CHANGES",
         "TRANSFORMER",
         "Training",
     ],

@@ -141,6 +141,7 @@ _ONLY_WITH: dict[tuple[str, str], tuple[str, ...]] = {
     ("optimizer.kind", "muon"): ("optimizer.matrix_lr", "optimizer.momentum"),
     ("schedule.kind", "trapezoid"): ("schedule.cooldown_share",),
 }
+MASKING = ("training.masked_share", "training.mask_rate")
 NOT_OF_THE_BASE = ("shape.dropout", "shape.layer_drop")  # of a shape: how it is trained, and not what it is
 HOW_FAR = ("shape.window", "shape.global_tokens")  # how far a network looks: no weight depends on it
 _OF_TEXT = ("logging.evaluate_tokens", "logging.sample_every")
@@ -154,10 +155,13 @@ def used_settings(recipe: Recipe) -> dict[str, Setting]:
     """
     found = settings(recipe)
     unused = {name for (of, value), names in _ONLY_WITH.items() if found[of] != value for name in names}
+    if not recipe.training.masked_share:
+        unused.add("training.mask_rate")
     if recipe.name in FOR_TEXT:
         unused |= {name for name in found if name.startswith("finetuning.")}
     if recipe.name in FOR_FINETUNING:
-        unused |= {name for name in found if name.startswith("shape.") and name not in NOT_OF_THE_BASE} | {*_OF_TEXT}
+        unused |= {name for name in found if name.startswith("shape.") and name not in NOT_OF_THE_BASE}
+        unused |= {*_OF_TEXT, *MASKING}
     return {name: value for name, value in found.items() if name not in unused}
 
 

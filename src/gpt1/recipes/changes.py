@@ -13,10 +13,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, tell_renamed
 from gpt1.base.records import LARGEST
-from gpt1.recipes.values import DERIVED, NO_WINDOWS, Recipe
+from gpt1.recipes.values import AUGMENTATIONS, DERIVED, NO_WINDOWS, Finetuning, Recipe, Training
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
 Setting = bool | int | float | str | None
+OF_DOMAINS = ("domain_weight", "domain_ramp", "target_lm")  # which mean something with texts of a target domain
 _NONE_WORDS = ("none", "null", "off")
 _BOOL_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -68,10 +69,22 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
     # Those of before are to stay what they were.
     if found["finetuning"]["windows"] == NO_WINDOWS:
         del found["finetuning"]["windows"]
+    if all(found["finetuning"][name] == getattr(Finetuning, name) for name in OF_DOMAINS):
+        for name in OF_DOMAINS:
+            del found["finetuning"][name]
     if not found["shape"]["layer_drop"]:
         del found["shape"]["layer_drop"]
     if not found["shape"]["global_tokens"]:
         del found["shape"]["global_tokens"]
+    if not recipe.training.masked_share:
+        del found["training"]["masked_share"]
+    if recipe.training.mask_rate == Training().mask_rate:
+        del found["training"]["mask_rate"]
+    if not recipe.finetuning.bidirectional:
+        del found["finetuning"]["bidirectional"]
+    for name in AUGMENTATIONS:
+        if not found["finetuning"][name]:
+            del found["finetuning"][name]
     return {**found, "derived": derived} if derived else found
 
 

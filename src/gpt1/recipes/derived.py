@@ -19,6 +19,7 @@ PAPERS_PARAMETERS = 116_534_784
 HIGHEST_RATE = 1e-3  # the lowest is the paper's
 FEW_EXAMPLES, SMALL_BATCH = 500, 16  # fewer examples than that are read in such batches, others in the paper's
 FEWEST_UPDATES, MOST_EPOCHS = 150, 15
+GENTLER = 0.3  # times the rate of the recipe: a network that knows something is not to forget it
 
 
 def recipe_for(base: Shape) -> Recipe:
@@ -96,6 +97,13 @@ def in_words(recipe: Recipe, parameters: int, examples: int) -> str | None:
     elif "training.batch" in recipe.derived:
         told.append(f"batches of {training.batch} for {many(examples, 'example')}")
     return f"recipe {recipe.name}: {', '.join(told)}" if told else None
+
+
+def gentler(recipe: Recipe) -> list[str]:
+    """Return the rates, as changes, at which a network that a recipe has taught goes on with other text."""
+    optimizer = recipe.optimizer
+    found = {"lr": optimizer.lr} | ({"matrix_lr": optimizer.matrix_lr} if optimizer.kind == "muon" else {})
+    return [f"optimizer.{name}={GENTLER * rate:.2g}" for name, rate in found.items()]
 
 
 def require_for_text(recipe: Recipe) -> None:

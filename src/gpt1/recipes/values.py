@@ -22,6 +22,9 @@ AUGMENTED = 0.1  # word dropout of a fine-tuning that is only told to augment it
 # How what a text's windows say becomes one answer; without, a text that does not fit the context loses its end.
 NO_WINDOWS, MEAN, MAX, ATTENTION = "off", "mean", "max", "attention"
 WINDOWS = (NO_WINDOWS, MEAN, MAX, ATTENTION)
+# Settings of fine-tuning that change what is learned from, each off where it is 0; records hold those that are on.
+TEXT_CHANGES = ("span_deletion", "word_swaps", "synonyms")  # shares of a text's words
+AUGMENTATIONS = (*TEXT_CHANGES, "mixup", "r_drop")
 FOLDS = 3  # of a cross-validation, at most
 DDP, FSDP = "ddp", "fsdp"
 PARALLELISMS = (DDP, FSDP)
@@ -183,6 +186,9 @@ class Training:
     parallelism: str = DDP  # with several processes: whole weights in each (ddp), or shared out (fsdp)
     max_loss_spike: float | None = 2.0  # nats above the running loss at which a batch is refused; None: never
     patience: int | None = None  # early stopping: evaluations without a better one before training ends; None: never
+    # Of pre-training: masked next-token prediction, mixed in (GPT-BERT, Charpentier and Samuel 2024).
+    masked_share: float = 0.0  # share of the batches that are read both ways, with some of their tokens masked
+    mask_rate: float = 0.15  # share of the tokens of such a batch
 
     def __post_init__(self) -> None:
         _among("precision", self.precision, PRECISIONS)
@@ -197,6 +203,9 @@ class Training:
                 f"max_loss_spike is above 0 (or none), not {self.max_loss_spike}": self.max_loss_spike is None
                 or self.max_loss_spike > 0,
                 f"patience is at least 1 (or none), not {self.patience}": self.patience is None or self.patience >= 1,
+                f"masked_share is at least 0 and below 1, not {self.masked_share}: some batches are read from left to "
+                "right": 0 <= self.masked_share < 1,
+                f"mask_rate is above 0 and below 1, not {self.mask_rate}": 0 < self.mask_rate < 1,
             }
         )
 
@@ -241,14 +250,29 @@ class Finetuning:
     scratch: bool = False  # take its shape and words, but none of its weights
     class_weights: bool = False  # let rare labels count as much as frequent ones
     word_dropout: float = 0.0  # share of the tokens of a text that are left out, others each time
+    span_deletion: float = 0.0  # share of the words of a text that are left out in one stretch, others each time
+    word_swaps: float = 0.0  # so many times two words of a text change places, as a share of its words
+    synonyms: float = 0.0  # share of the words that are replaced by one that a list has for them
+    mixup: float = 0.0  # a: examples are mixed in pairs, with their labels, by shares from Beta(a, a)
+    r_drop: float = 0.0  # alpha: weight of how far two passes with other dropout are apart
     drop_last: bool = False  # leave the last batch of an epoch out where it is not whole, as the released code does
     ensemble: bool = False  # let counted words answer too, or alone, where that is better
     calibrate: bool = False  # fit on dev how sure answers are; where it is large, on a half that does not choose epochs
     windows: str = NO_WINDOWS  # a text that does not fit is read in several; mean, max, attention: how they answer
+    bidirectional: bool = False  # attend to what comes after too; then there is no next token to learn beside the task
+    domain_weight: float = 1.0  # with texts of a target domain: how hard the network unlearns which domain a text is of
+    domain_ramp: bool = True  # let that weight rise from 0 by 2 / (1 + exp(-10 p)) - 1, p being the share of updates
+    target_lm: bool = True  # learn the next tokens of the target domain's texts too, where `lm_weight` is above 0
     folds: int = FOLDS  # of the ensemble's cross-validation, if examples are few; 1: a third is held out once; 0: none
 
     def __post_init__(self) -> None:
         _among("way to read long texts", self.windows, WINDOWS)
+        _check(
+            {
+                f"{name} is at least 0 and below 1, not {getattr(self, name)}": 0 <= getattr(self, name) < 1
+                for name in TEXT_CHANGES
+            }
+        )
         _check(
             {
                 f"lm_weight is at least 0, not {self.lm_weight}": self.lm_weight >= 0,
@@ -257,7 +281,12 @@ class Finetuning:
                     self.scratch and self.transfer_layers is not None
                 ),
                 f"word_dropout is at least 0 and below 1, not {self.word_dropout}": 0 <= self.word_dropout < 1,
+                f"mixup is at least 0, not {self.mixup}": self.mixup >= 0,
+                f"r_drop is at least 0, not {self.r_drop}": self.r_drop >= 0,
+                f"domain_weight is at least 0, not {self.domain_weight}": self.domain_weight >= 0,
                 f"folds is between 0 and {FOLDS}, not {self.folds}": 0 <= self.folds <= FOLDS,
+                "a bidirectional network sees the next token, so there is nothing to learn in predicting it: say "
+                f"finetuning.lm_weight=0 too, not {self.lm_weight}": not self.bidirectional or self.lm_weight == 0,
             }
         )
 
@@ -287,3 +316,15 @@ class Recipe:
             values = getattr(self, part)
             is_open = getattr(values, setting) == getattr(type(values)(), setting)
             _check({f"{name} has a value, so it cannot be derived as well": is_open})
+        both_ways = {
+            "training.masked_share": self.training.masked_share > 0,
+            "finetuning.bidirectional": self.finetuning.bidirectional,
+        }
+        for name in (name for name, is_asked in both_ways.items() if is_asked):
+            _check(
+                {
+                    f"{name} wants attention that looks both ways, and an LSTM has none": self.shape.kind != LSTM,
+                    f"{name} wants attention that looks both ways, and a window (shape.window={self.shape.window}) "
+                    "looks back alone": self.shape.window is None,
+                }
+            )

@@ -28,6 +28,13 @@ class RecordedCorpus(RecordPart):
 
 
 @dataclass(frozen=True)
+class RecordedMix(RecordedCorpus):
+    """Old text that was mixed in, and which share of all that was read it had."""
+
+    share: Annotated[float, AtLeast(0)] = field(kw_only=True)
+
+
+@dataclass(frozen=True)
 class RecordedSource(RecordPart):
     """Where the labelled data of a fine-tuned run lay."""
 
@@ -46,6 +53,7 @@ class RecordedSource(RecordPart):
     labels_sep: str | None = None
     metric: str | None = None
     shape: str | None = None
+    more: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class RecordedTeacher(RecordPart):
 
 @dataclass(frozen=True)
 class RecordedTexts(RecordPart):
-    """Texts without labels, of which teachers' answers were learned."""
+    """Texts that a person named beside the data: such as teachers alone answered, or a list of synonyms."""
 
     path: str
     identity: str
@@ -81,6 +89,18 @@ class RecordedTeaching(RecordPart):
     weight: Annotated[float, AtLeast(0)]  # of the teachers' answers in the loss
     temperature: Annotated[float, AtLeast(0)]  # that makes them softer
     texts: RecordedTexts | None = None
+
+
+@dataclass(frozen=True)
+class RecordedAdaptation(RecordPart):
+    """Texts of the domain that a run was adapted to, and how well the domains can be told apart by what it knows.
+
+    That is the accuracy of a linear classifier which is taught for it, on texts that it was not taught.
+    """
+
+    texts: RecordedTexts
+    apart_before: Annotated[float, AtLeast(0)] | None = None  # the first update
+    apart: Annotated[float, AtLeast(0)] | None = None  # at the end
 
 
 @dataclass(frozen=True)
@@ -123,8 +143,11 @@ class RunRecord(Record):
     identity: str | None = None  # of the labelled data
     source: RecordedSource | None = None
     corpus: RecordedCorpus | None = None
+    mixed: RecordedMix | None = None
     parent: str | None = None
     taught: RecordedTeaching | None = None
+    synonyms: RecordedTexts | None = None
+    adapted: RecordedAdaptation | None = None
     pruned: RecordedPruning | None = None
     imported: Imported | None = None
     trained_on: Hardware | None = None

@@ -18,8 +18,17 @@ _ARM_NAMES = {
     "multi-task": "with MNLI",
     "contiguous": "contiguous text",
     "shuffled": "shuffled sentences",
+    "causal": "left to right",
+    "mixed": "mixed, fine-tuned left to right",
+    "both-ways": "mixed, fine-tuned both ways",
     "tf-idf": "TF-IDF",
     "chosen": "what fine-tuning chooses",
+    "none": "no augmentation",
+    "swaps": "word swaps",
+    "mixup": "mix-up",
+    "r-drop": "R-Drop",
+    "unread": "without reading",
+    "share-0": "new text alone",
 }
 
 
@@ -38,6 +47,7 @@ class CellFigures(TypedDict):
     scores: NotRequired[dict[str, dict[str, float]]]  # by split and metric
     train: NotRequired[float]  # the first metric on rows that were learned
     metrics: NotRequired[dict[str, float]]
+    text: NotRequired[dict[str, dict[str, float]]]  # nats and targets of texts that were not learned
     split: NotRequired[str]
     examples: NotRequired[Count]
     curve: NotRequired[list[dict[str, float]]]
@@ -134,6 +144,13 @@ class LabelDifference(ArmDifference):
     """The same with so many labels."""
 
     labels: Count
+
+
+class AugmentationDifference(LabelDifference):
+    """The same of an augmentation over none, and how many draws and seeds it was better and worse in."""
+
+    better: Count
+    worse: Count
 
 
 class CurvePoint(Summary):
@@ -275,6 +292,16 @@ class FurtherSection(TypedDict):
     pairs: list[TaskDifference]
 
 
+class ObjectivesSection(TypedDict):
+    """Networks that have read for one objective or for two, and learned tasks one way or both."""
+
+    arms: dict[str, str]
+    networks: dict[str, dict[str, float]]  # what they know of validation text
+    tasks: dict[str, dict[str, ArmFigures]]
+    average: dict[str, float | None]
+    pairs: list[TaskDifference]
+
+
 class AskedTask(TypedDict):
     """What runs knew of a task."""
 
@@ -319,6 +346,64 @@ class LabelsSection(TypedDict):
     tasks: dict[str, LabelledTask]
 
 
+class AugmentedTask(TypedDict):
+    """What augmentations are worth to a task, by arm."""
+
+    metric: str
+    arms: dict[str, list[LabelPoint]]
+    differences: list[AugmentationDifference]
+
+
+class AugmentationSection(TypedDict):
+    """Ways to augment, each with how strong it was."""
+
+    arms: dict[str, str]
+    tasks: dict[str, AugmentedTask]
+
+
+class DomainText(TypedDict):
+    """What an arm knows of a text: the median over seeds, of bits per byte also its 95 % interval and each seed's."""
+
+    loss: float  # nats a token
+    perplexity: float
+    bits_per_byte: float
+    low: float
+    high: float
+    windows: Count
+    seeds: dict[str, float]
+
+
+class DomainArm(TypedDict):
+    """What an arm knows of both domains; its share of old text, None where nothing was read."""
+
+    share: float | None
+    new: DomainText
+    old: DomainText
+    task: ArmFigures
+
+
+class TextDifference(TypedDict):
+    """By how many bits per byte of a text one arm is above another, with the 95 % interval."""
+
+    text: str
+    arm: str
+    over: str
+    difference: float
+    low: float
+    high: float
+    windows: Count
+
+
+class DomainSection(TypedDict):
+    """Text of a new domain, with more or less old text among it."""
+
+    task: str
+    metric: str
+    arms: dict[str, DomainArm]
+    texts: list[TextDifference]
+    scores: list[TaskDifference]
+
+
 class StudySections(TypedDict):
     """What was found."""
 
@@ -333,6 +418,9 @@ class StudySections(TypedDict):
     zeroshot: NotRequired[ZeroshotSection]
     transfer: NotRequired[TransferSection]
     labels: NotRequired[LabelsSection]
+    objectives: NotRequired[ObjectivesSection]
+    augmentation: NotRequired[AugmentationSection]
+    domain: NotRequired[DomainSection]
 
 
 class AskedOfStudy(TypedDict):
@@ -348,7 +436,11 @@ class AskedOfStudy(TypedDict):
     changes: NotRequired[list[str]]
     counts: NotRequired[list[Count | Literal["all"]]]  # of labels
     rates: NotRequired[dict[str, float]]  # of arms that have their own
-    texts: NotRequired[dict[str, str]]  # runs by how they read the same text
+    strengths: NotRequired[dict[str, float]]  # of augmentations
+    synonyms: NotRequired[str | None]
+    texts: NotRequired[dict[str, str]]  # runs by how they read the same text; or corpora by what they are
+    shares: NotRequired[list[float]]  # of old text
+    reading: NotRequired[list[str]]  # changed settings of pre-training
     seeds: NotRequired[list[Count]]
 
 

@@ -32,6 +32,7 @@ from gpt1.documents.blocks import (
 )
 from gpt1.documents.evaluation import evaluation_blocks, scores_table, seeds_blocks, verdicts
 from gpt1.documents.figures import figure, metric_name, rough
+from gpt1.finetuning.target import apart_in_words, target_in_words
 from gpt1.inference.teaching import taught_in_words
 from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import FINETUNE, PAPER, RECIPES
@@ -103,8 +104,14 @@ def _pretrained_facts(run: GatheredRun, found: Reached) -> list[tuple[str, str]]
     ]
     if corpus:
         facts.append(("text", f"{corpus.path}, {rough(corpus.tokens)} tokens"))
+    old = 0.0
+    if (mix := run.record.mixed) is not None:
+        old = mix.share
+        facts.append(("mixed in", f"{mix.path}, {rough(mix.tokens)} tokens: a share of {old:g} of what was read"))
     if found.tokens is not None and run.progress is not None:
-        times = f", {_times(found.tokens / corpus.tokens)} times the text" if corpus and corpus.tokens else ""
+        times = (
+            f", {_times((1 - old) * found.tokens / corpus.tokens)} times the text" if corpus and corpus.tokens else ""
+        )
         planned = run.progress.planned
         of = f" of {planned:,}" if planned > run.progress.step else ""
         facts.append(("trained on", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
@@ -112,9 +119,12 @@ def _pretrained_facts(run: GatheredRun, found: Reached) -> list[tuple[str, str]]
 
 
 def made_of(record: RunRecord, *, paths: bool = True) -> list[tuple[str, str]]:
-    """Return who taught a run, and what was left out of the network that it was."""
-    taught, pruned = record.taught, record.pruned
+    """Return who taught a run, to which domain it was adapted, and what was left out of the network that it was."""
+    taught, adapted, pruned = record.taught, record.adapted, record.pruned
     facts = [] if taught is None else [("taught by", taught_in_words(taught, paths=paths))]
+    if adapted is not None:
+        told = (target_in_words(adapted, paths=paths), apart_in_words(adapted))
+        facts.append(("adapted to", "; the domains are ".join(filter(None, told))))
     if pruned is not None:
         kept = f"layers {', '.join(map(str, pruned.layers))} of {pruned.of_layers}"
         units = f"{record.recipe.shape.feed_forward:,} of {pruned.of_feed_forward:,} units in each feed-forward part"

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from starlette.responses import Response
 
-from gpt1.base.errors import RuinedWeights
+from gpt1.base.errors import RuinedWeights, SettingError
 from gpt1.base.strict_json import to_json
 from gpt1.inference.generation import prompt_tokens
 from gpt1.inference.sampling import SEEDS, SamplingParams
@@ -40,6 +40,10 @@ class AskedText:
 async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Limits) -> list[AskedText]:
     """Return the texts of a request, each prompt `n` times, after all limits have been checked."""
     _check_supported(asked)
+    try:
+        engine.run.require_language_model()
+    except SettingError as error:
+        raise bad(str(error), param="model") from None
     prompts = _prompts(asked.prompt)
     samples = asked.n or 1
     if not 1 <= len(prompts) * samples <= limits.inputs:

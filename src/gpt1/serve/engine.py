@@ -353,11 +353,14 @@ class Engine:
                 _fail(wish.future, error)
 
     def _check_run(self, error: Exception) -> None:
-        """End the run where not only a request was at fault: it no longer continues even the simplest text."""
+        """End the run where not only a request was at fault: it no longer continues or reads the simplest text."""
         try:
             if not self._weights_are_numbers:
                 raise error
             newline = self.run.tokenizer.newline_id
+            if self.run.is_bidirectional:
+                self.run.embed([[newline]])
+                return
             continue_ids(self.run.network, [[newline]], SamplingParams(max_new_tokens=1), self.run.tokenizer.vocab_size)
         except Exception:
             raise RunEnds from error

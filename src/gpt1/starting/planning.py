@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gpt1.base.wording import duration, many
 from gpt1.finetuning.ensembling import times_as_long
 from gpt1.inspection.plan import Speed
+from gpt1.recipes.derived import gentler
 from gpt1.recipes.values import FOLDS, Recipe
 
 ROOM = 1.5  # times what was reckoned: an estimate is off by as much
@@ -23,7 +24,6 @@ MOST_READINGS = 4  # of a text, which are nearly as good as fresh text (`inspect
 WANTED_UPDATES = 500  # for which a batch is made smaller, as far as this one
 SMALLEST_BATCH = 8
 FEWEST_UPDATES = 20
-GENTLER = 0.3  # times the rate of the recipe: a network that knows something is not to forget it
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,7 @@ def reading_changes(recipe: Recipe, plan: ReadingPlan) -> Sequence[str]:
     return [
         f"training.steps={plan.updates}",
         f"training.batch={plan.batch}",
-        f"optimizer.lr={GENTLER * recipe.optimizer.lr:.2g}",
-        *(
-            [f"optimizer.matrix_lr={GENTLER * recipe.optimizer.matrix_lr:.2g}"]
-            if recipe.optimizer.kind == "muon"
-            else []
-        ),
+        *gentler(recipe),
         f"logging.evaluate_every={looks}",
         f"logging.save_every={looks}",
         "logging.sample_every=none",

@@ -248,6 +248,7 @@ _FINGERPRINTS = {
     "examples": "the rows of {row} were others",
     "weights": "the weights it starts from were others",
     "tokenizer": "the tokenizer was another",
+    "synonyms": "the list of synonyms was another",
 }
 
 

@@ -21,10 +21,10 @@ from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
-from gpt1.recipes.catalog import AUTO
-from gpt1.recipes.changes import Setting, change, settings
+from gpt1.recipes.catalog import AUTO, MASKING
+from gpt1.recipes.changes import OF_DOMAINS, Setting, change, settings
 from gpt1.recipes.derived import in_words, settled, wants_windows
-from gpt1.recipes.values import FOLDS, NO_WINDOWS, Recipe
+from gpt1.recipes.values import AUGMENTATIONS, FOLDS, NO_WINDOWS, Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
 from gpt1.runs.checkpoints import newest_checkpoint
 from gpt1.runs.events import Listener, Noticed
@@ -36,6 +36,7 @@ from gpt1.studies.material import InitRun, TaskData
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.metrics import scores as scores_of
+from gpt1.text.synonyms import Synonyms
 from gpt1.training.session import as_recipe
 
 RUN = "run"  # the folder of a fine-tuning inside its cell
@@ -81,6 +82,7 @@ class Arm:
     name: str
     start: InitRun
     changes: Sequence[str] = ()
+    synonyms: Synonyms | None = None
 
     @property
     def title(self) -> str:
@@ -118,6 +120,8 @@ def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: in
         "examples": rows.identity,
         "settings": _deciding(settings(change(asked.recipe, asked.changes))),
     }
+    if arm.synonyms is not None:
+        inputs["synonyms"] = arm.synonyms.identity
     if rows.beside:
         inputs["beside"] = {other.task: {"examples": other.identity} for other in rows.beside}
     return Cell(
@@ -137,7 +141,10 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later |= {"logging.keep_optimizer", "logging.keep_weights"}
     later |= {"finetuning.folds"} if asked["finetuning.folds"] == FOLDS else set()
     later |= {"finetuning.windows"} if asked["finetuning.windows"] == NO_WINDOWS else set()
-    later |= {"shape.layer_drop"} if not asked["shape.layer_drop"] else set()
+    later |= {name for name in ("shape.layer_drop", "finetuning.bidirectional") if not asked[name]}
+    later |= {*MASKING}  # of pre-training
+    later |= {f"finetuning.{name}" for name in AUGMENTATIONS if not asked[f"finetuning.{name}"]}
+    later |= {f"finetuning.{name}" for name in OF_DOMAINS}  # of which studies have one
     return {name: value for name, value in asked.items() if name not in later}
 
 
@@ -178,6 +185,7 @@ def _computation(arm: Arm, rows: Rows, asked: _Asked, device: str | None) -> Com
             encoded=[encoded, *(_to_learn_alone(other.encode()) for other in rows.beside)],
             recipe=asked.recipe,
             changes=asked.changes,
+            synonyms=arm.synonyms,
             resume=run.exists(),
             device=device,
             listeners=[listener],

@@ -210,12 +210,13 @@ def plan(
                 draw = Draw(one, order[seed][:count], seed)
                 for key, arm in arms.items():
                     if key != CHOSEN or count <= MOST_REPEATED:
-                        cell = _words_cell(draw) if arm is None else _network_cell(arm, draw, training)
+                        cell = _words_cell(draw) if arm is None else network_cell(arm, draw, training)
                         cells[name, (key, count), seed] = cell
     return cells
 
 
-def _network_cell(arm: Arm, draw: Draw, training: FinetuningSettings) -> Cell:
+def network_cell(arm: Arm, draw: Draw, training: FinetuningSettings) -> Cell:
+    """Return the cell of an arm that learns the labels that a seed drew; the rows that judge decide nothing."""
     rows = Rows(draw.one.task.name, draw.identity, draw.count, lambda: _for_judging(draw.encoded_for(arm.start)))
     cell = finetuning_cell(arm, rows, training, draw.seed, draw.count)
     inputs = {**cell.inputs, "judged_by": UNSEEN}

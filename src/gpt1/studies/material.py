@@ -123,6 +123,8 @@ class TaskData:
 
 def read_tasks(source: Source, watcher: Watcher) -> dict[str, TaskData]:
     """Read labelled tasks by name, and tell what a person should know of them."""
+    if source.more is not None:
+        raise SettingError("studies draw rows, and of rows made of others they do not know which belong together")
     found: dict[str, TaskData] = {}
     for labelled in read_labelled(source):
         if labelled.task.name in found:

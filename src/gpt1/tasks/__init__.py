@@ -91,6 +91,7 @@ OFFERS = {
     ],
     "hub": ["HUB"],
     "learned": ["in_train"],
+    "made_rows": ["SOURCE_ROW", "require_plain", "source_column", "with_made"],
     "metrics": [
         "blind_score",
         "commonest_score",

@@ -11,6 +11,7 @@ OFFERS = {
     "specials": ["SPECIALS", "special_ids"],
     "splitting": ["Splitter"],
     "streaming": ["TextStream"],
+    "synonyms": ["Synonyms", "Tokens", "WordEdges", "read_synonyms", "word_edges"],
     "tokenizer": [
         "FILE_NAME",
         "FORMAT",

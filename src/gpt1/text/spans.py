@@ -34,11 +34,12 @@ class Span(NamedTuple):
 
 def word_spans(text: str) -> list[Span]:
     """Return where the words of a text stand, in their order."""
-    return [Span(*found.span()) for found in _WORD.finditer("".join(map(_kind, text)))]
+    return [Span(*found.span()) for found in _WORD.finditer("".join(map(kind_of, text)))]
 
 
 @cache
-def _kind(character: str) -> str:
+def kind_of(character: str) -> str:
+    """Return which kind of character one is, as `_WORD` names them."""
     if character.isspace():
         return " "
     if known := _JOINTS.get(character):
@@ -91,12 +92,12 @@ def split_words(text: str) -> list[Span]:
     """
     found: list[Span] = []
     for span in word_spans(text):
-        if text[span.start].isalnum() or "p" not in map(_kind, text[span.start : span.end]):
+        if text[span.start].isalnum() or "p" not in map(kind_of, text[span.start : span.end]):
             found.append(span)
             continue
         start = span.start
         for place in range(span.start + 1, span.end + 1):
-            if place == span.end or (text[place] != text[place - 1] and _kind(text[place]) != "m"):
+            if place == span.end or (text[place] != text[place - 1] and kind_of(text[place]) != "m"):
                 found.append(Span(start, place))
                 start = place
     return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -120,8 +120,9 @@ class TrainerState:
 class StepFigures:
     """Figures of a step on their way from the device; reading them waits for that step alone, not for later ones."""
 
-    def __init__(self, step: int, batch: int, learning_rate: float, figures: Tensor) -> None:
+    def __init__(self, step: int, batch: int, learning_rate: float, asked: Collection[str], figures: Tensor) -> None:
         self.step, self.batch, self.learning_rate = step, batch, learning_rate
+        self.asked = asked  # the terms of the loss that the batch has something of
         self._arrived: torch.cuda.Event | None = None
         self._figures = figures
         if figures.is_cuda:
@@ -355,7 +356,7 @@ class Trainer:
         whole = self._additions.written_whole
         self.optimizer.zero_grad(whole)
         shares = torch.zeros(len(self._weights) + 1, dtype=self._dtype, device=self.device)
-        divisors = torch.tensor([counts[name] for name in self._weights], dtype=self._dtype)
+        divisors = torch.tensor([counts[name] or 1.0 for name in self._weights], dtype=self._dtype)
         divisors = divisors.to(self.device, non_blocking=True)
         for index, micro in enumerate(micros):
             noise = dropout_key(training.seed, k, micro.sequences)
@@ -364,7 +365,8 @@ class Trainer:
                 shares[:-1] += self._pass(inputs, is_first=index == 0 or not whole, **micro.facts)
         if self._stop:
             shares[-1] = 1.0
-        return self._update(k, following, self.world.add_up(shares))
+        asked = [name for name in self._weights if counts[name]]
+        return self._update(k, following, asked, self.world.add_up(shares))
 
     def _forward_and_backward(self, inputs: dict[str, Tensor], *, is_first: bool, **facts: Any) -> Tensor:
         """Add a part's gradients to those that are there, and return its share of each term of the loss."""
@@ -377,7 +379,7 @@ class Trainer:
             (loss * (self._gradient_factor * self.progress.loss_scale)).backward()
         return means.detach()
 
-    def _update(self, k: int, following: int, means: Tensor) -> StepFigures:
+    def _update(self, k: int, following: int, asked: Collection[str], means: Tensor) -> StepFigures:
         progress, settings = self.progress, self.recipe.optimizer
         *terms, wishes = means.unbind()
         loss = torch.stack([weight * term for weight, term in zip(self._weights.values(), terms, strict=True)]).sum()
@@ -392,7 +394,7 @@ class Trainer:
         self._running = torch.where(sane, running, self._running)
         progress.step += 1
         progress.batch = following
-        return StepFigures(progress.step, k, settings.lr * share, figures)
+        return StepFigures(progress.step, k, settings.lr * share, asked, figures)
 
     def _check_step(self, reading: StepFigures) -> bool:
         """Learn how a step went; where it was not sane, undo and return False."""
@@ -403,7 +405,8 @@ class Trainer:
             if self._scales_loss:
                 self._grow_loss_scale()
             if reading.step % self.recipe.logging.log_every == 0 or reading.step in (1, self.updates):
-                self._log(reading, loss, norm, dict(zip(self._weights, terms, strict=True)))
+                told = {name: term for name, term in zip(self._weights, terms, strict=True) if name in reading.asked}
+                self._log(reading, loss, norm, told)
             return True
         if self._scales_loss and self.progress.loss_scale > 1 and math.isfinite(loss) and not math.isfinite(norm):
             self.progress.step -= 1  # fp16 ran out of range, which is how its scale is found: no update, no fault

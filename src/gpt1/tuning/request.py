@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import file_hash
 from gpt1.base.records import checksum
 from gpt1.base.wording import some
 from gpt1.bases.catalog import lasting_name
+from gpt1.finetuning.augmenting import check_augmentation
 from gpt1.finetuning.data import Source, check_training, read_source
 from gpt1.finetuning.finetune import chosen_recipe
 from gpt1.model.costs import count_parameters
@@ -22,7 +23,7 @@ from gpt1.runs.events import Listener
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.tasks.catalog import refuse_words
 from gpt1.tasks.encoded import EncodedTask
-from gpt1.tuning.space import Range, Values, as_changes, search_space, usual_values
+from gpt1.tuning.space import DROPOUT, Range, Values, as_changes, search_space, usual_values
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class TuneRequest:
     @cached_property
     def task(self) -> EncodedTask:
         """The table as a fine-tuning of the base has it."""
+        if self.source.more is not None:
+            raise SettingError(
+                "a search parts rows, and rows made of others would tell of their sources; leave out `more`"
+            )
         base = run_folder(self.base)
         context, windows = read_run(base).recipe.shape.context, wants_windows(self._open_recipe)
         tasks, _ = read_source(self.source, run_tokenizer(base), context, windows=windows)
@@ -63,8 +68,12 @@ class TuneRequest:
 
     @cached_property
     def space(self) -> list[Range]:
-        """What is searched; of what a person has set, nothing."""
-        return search_space(self.recipe, self.search, self.changes)
+        """What is searched; of what a person has set, nothing, and nothing that makes no sense for the task."""
+        found = search_space(self.recipe, self.search, self.changes)
+        values = {one.name: one.low if one.name == DROPOUT else one.high for one in found}
+        tried = change(self.recipe, as_changes(values))
+        check_augmentation(tried, {self.task.task.name: self.task}, None, is_taught=False)
+        return found
 
     @property
     def usual(self) -> dict[str, float]:

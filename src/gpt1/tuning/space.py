@@ -1,8 +1,8 @@
 """Which settings of fine-tuning are searched, and between which values: the one place that says so.
 
 The rate and the epochs are searched around what the recipe derives for the base and the table. What leaves words out
-(augmentation) and dropout are searched too, since they cost nothing; the language model's weight only where a range is
-asked for. A setting that a person has set is not searched.
+(augmentation) and dropout are searched too, since they cost nothing; the language model's weight and further
+augmentations only where a range is asked for. A setting that a person has set is not searched.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from gpt1.recipes.values import Recipe
 
 RATE, EPOCHS = "optimizer.lr", "training.epochs"
 WORD_DROPOUT, DROPOUT, LM_WEIGHT = "finetuning.word_dropout", "shape.dropout", "finetuning.lm_weight"
-SEARCHABLE = (RATE, EPOCHS, WORD_DROPOUT, DROPOUT, LM_WEIGHT)
+R_DROP = "finetuning.r_drop"
+FURTHER = ("finetuning.span_deletion", "finetuning.word_swaps", "finetuning.mixup", R_DROP)
+SEARCHABLE = (RATE, EPOCHS, WORD_DROPOUT, DROPOUT, LM_WEIGHT, *FURTHER)
 
 RATE_TIMES = 5.0  # up and down, of what the recipe has
 EPOCHS_TIMES = 2.0
 MOST_WORD_DROPOUT, MOST_DROPOUT = 0.2, 0.3
+LEAST_DROPOUT = 0.05  # beside R-Drop, to which two passes without any would be the same
 _DIGITS = 3  # of a value that is tried, so that a person can type it
 
 Values = Mapping[str, float]
@@ -71,6 +74,8 @@ def search_space(recipe: Recipe, asked: Iterable[str], changes: Iterable[str]) -
     names = [one.name for one in restricted]
     if twice := [name for name in names if names.count(name) > 1]:
         raise SettingError(f"{twice[0]} has {names.count(twice[0])} ranges; leave out all but one")
+    if R_DROP in names:
+        ranges[DROPOUT] = Range(DROPOUT, LEAST_DROPOUT, MOST_DROPOUT)
     ranges |= {one.name: one for one in restricted}
     kept = {_full_name(one.partition("=")[0]) for one in changes}
     if both := [name for name in names if name in kept]:

@@ -68,6 +68,16 @@ def test_activations_that_are_computed_twice_meet_the_same_masks() -> None:
     assert relative_error(twice, once) < 1e-6
 
 
+def test_both_ways_a_block_is_the_plain_one() -> None:
+    ids, both = torch.arange(22, device=DEVICE) % VOCAB, []
+    for fused in (True, False):
+        model = build_model(SHAPE, VOCAB, compute=DTYPE if fused else torch.float32, fused=fused, bidirectional=True)
+        shake(model.to(DEVICE))
+        both += [model(ids, None, packed(9, 2, 11))[0], model(ids.view(2, 11))[0].flatten(0, 1)]
+    assert relative_error({"y": both[0]}, {"y": both[2]}) < ERROR
+    assert relative_error({"y": both[1]}, {"y": both[3]}) < ERROR
+
+
 def test_a_micro_batch_has_the_masks_it_has_in_the_whole_batch() -> None:
     model = build_model(SHAPE, VOCAB, compute=DTYPE, fused=True).to(DEVICE)
     ids = torch.arange(33, device=DEVICE) % VOCAB

@@ -37,7 +37,10 @@ CUDNN_BACKWARD = torch.ops.aten._scaled_dot_product_cudnn_attention_backward
 
 
 class FusedBlock(Block):
-    """A block with the kernels' arithmetic where it is given a packed row; with a past it is the plain one."""
+    """A block with the kernels' arithmetic where it is given a packed row; with a past it is the plain one.
+
+    So it is where it looks both ways: the kernels of attention are causal.
+    """
 
     def forward(
         self,
@@ -46,10 +49,11 @@ class FusedBlock(Block):
         packing: Packing | None = None,
         past: LayerCache | None = None,
         everywhere: GlobalTokens | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
         """Return the block's output."""
-        if packing is None or past is not None:
-            return super().forward(x_NC, noise, packing, past, everywhere)
+        if packing is None or past is not None or bidirectional:
+            return super().forward(x_NC, noise, packing, past, everywhere, bidirectional)
         own, wide = self.attention, self.feed_forward
         weights, after_1, after_2 = (
             masks_at(own.dropout, noise, site, packing)
