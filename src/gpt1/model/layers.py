@@ -43,7 +43,7 @@ class Linear(nn.Module):
 class Adding(nn.Module):
     """A network with kernels that can add to the gradients of its tables themselves, and do for a while."""
 
-    adds = False
+    adds: bool = False
 
 
 @contextmanager

@@ -69,6 +69,7 @@ def mask_words(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
 
 
 def forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tuple[Tensor, Tensor]:
+    """Return what each token gathers [N, H, D], and of each row the logarithm of its sum [H, N]."""
     N, _, H, D = qkv_N3HD.shape
     packing = masks.packing
     y_NHD = qkv_N3HD.new_empty(N, H, D)
@@ -92,6 +93,7 @@ def forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tup
 def backward(
     grad_NHD: Tensor, qkv_N3HD: Tensor, y_NHD: Tensor, sums_HN: Tensor, words: tuple[Tensor, Tensor], masks: Masks
 ) -> Tensor:
+    """Return the gradient of queries, keys and values [N, 3, H, D]."""
     N, _, H, D = qkv_N3HD.shape
     packing = masks.packing
     grads_N3HD, dots_HN = torch.empty_like(qkv_N3HD), torch.empty_like(sums_HN)
