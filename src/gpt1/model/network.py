@@ -100,7 +100,7 @@ class Model(Learning):
         return self.final_norm(self._through_blocks(x_BTC, noise, packing, reading, looking)), output_VC
 
     def _by_kernels(self, ids_BT: Tensor, noise: DropoutKey | None, packing: Packing | None) -> tuple[Tensor, Tensor]:
-        """Do as `forward` does, by kernels that know packed rows only, and no network but the paper's one way."""
+        """Do as `forward` does, by kernels that know packed rows, the paper's network and one way to look."""
         from gpt1.model.kernels.embedding import Tables, fused_embedding
 
         if packing is None:

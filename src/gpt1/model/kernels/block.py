@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from gpt1.base.torch_internals import library_attention, library_attention_backward
 from gpt1.model.accumulation import add_product
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.global_tokens import GlobalTokens
@@ -31,9 +32,6 @@ from gpt1.model.layers import Linear
 from gpt1.model.packing import Packing
 from gpt1.model.transformer import Block
 from gpt1.recipes.values import LSTM, Shape
-
-CUDNN = torch.ops.aten._scaled_dot_product_cudnn_attention
-CUDNN_BACKWARD = torch.ops.aten._scaled_dot_product_cudnn_attention_backward
 
 
 class FusedBlock(Block):
@@ -198,9 +196,8 @@ class _Gradients(NamedTuple):
 def _attend(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return what each token gathers [N, C], and what its gradient is made of besides."""
     if _in_library(qkv_N3HD, masks):
-        q, k, v = _heads(qkv_N3HD, masks)
-        y_BHTD, sums_BHT1, *_, seed, offset, _ = CUDNN(q, k, v, None, True, masks.rate, True, False)
-        return y_BHTD.transpose(1, 2).reshape(len(qkv_N3HD), -1), (sums_BHT1, seed, offset)
+        y_BHTD, kept = library_attention(_heads(qkv_N3HD, masks), masks.rate)
+        return y_BHTD.transpose(1, 2).reshape(len(qkv_N3HD), -1), kept
     words = attention.words_of(qkv_N3HD.shape[2], masks)
     y_NHD, sums_HN = attention.forward(qkv_N3HD, words, masks)
     return y_NHD.flatten(1), (sums_HN, *words)
@@ -215,13 +212,9 @@ def _attend_backward(
         sums_HN, *words = saved
         dqkv_NC = attention.backward(grad_NHD, qkv_N3HD, y_NHD, sums_HN, (words[0], words[1]), masks).flatten(1)
         return dqkv_NC, column_parts(dqkv_NC)
-    size = masks.packing.longest
-    sums_BHT1, seed, offset = saved
-    grad_BHTD, y_BHTD = (x.unflatten(0, (-1, size)).transpose(1, 2) for x in (grad_NHD, y_NHD))
-    grads = CUDNN_BACKWARD(
-        *(grad_BHTD, *_heads(qkv_N3HD, masks), y_BHTD, sums_BHT1, seed, offset),
-        *(None, None, None, size, size, masks.rate, True),
-    )
+    size = -1, masks.packing.longest
+    grad_BHTD, y_BHTD = (x_NHD.unflatten(0, size).transpose(1, 2) for x_NHD in (grad_NHD, y_NHD))
+    grads = library_attention_backward(grad_BHTD, _heads(qkv_N3HD, masks), y_BHTD, saved, masks.rate)
     return pack_columns(*(x_BHTD.transpose(1, 2).reshape(grad_NC.shape) for x_BHTD in grads))
 
 
