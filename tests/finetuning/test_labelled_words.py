@@ -36,7 +36,7 @@ from gpt1.recipes.values import Shape
 from gpt1.records.evaluation import Evaluation
 from gpt1.runs.events import Event, Saved
 from gpt1.starting.start import start
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import Task, find_task
 from gpt1.tasks.encoded import EncodedTask, encode_examples, encode_task, load, save
 from gpt1.tasks.examples import Example
 from gpt1.tasks.tagging import SPAN_METRICS
@@ -91,6 +91,9 @@ def write(path: Path, rows: list[tuple[list[str], list[str]]]) -> Path:
 def make_task(shape: str = "tokens", labels: tuple[str, ...] = LABELS) -> Task:
     metrics = SPAN_METRICS if labels == LABELS else ("accuracy",)
     return Task(name="names", title="names", shape=shape, metrics=metrics, fields=("text",), labels=labels)
+
+
+WORDS = make_task()
 
 
 def make_example(words: list[str], labels: list[str] | None, row: int = 1) -> Example:
@@ -413,6 +416,13 @@ def test_ways_to_read_tables_are_refused(base: Path, folder: Path, tmp_path: Pat
 def test_what_words_are_not_asked_yet_is_refused(run: Run, how: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=r"'names' labels words, and .* is for tasks of one answer a row"):
         list(run.predict(["Ann sold nothing"], **how))
+
+
+def test_words_are_read_from_files_that_are_named_and_not_from_folders_of_tasks(run: Run, folder: Path) -> None:
+    with pytest.raises(SettingError, match=r"'names' labels words, whose files are named one by one"):
+        evaluate_run(run, data=folder)
+    with pytest.raises(SettingError, match=r"labels words, and such a task is made of its file"):
+        find_task(f"{__name__}:WORDS")
 
 
 @pytest.mark.parametrize(

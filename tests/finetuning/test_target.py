@@ -123,6 +123,7 @@ def test_what_cannot_be_adapted_is_refused_before_anything_is_made(
             "'long' are read in windows, and",
         ),
         (moods, ["training.patience=2"], SettingError, "patience waits for a better epoch by rows for dev, which are"),
+        (moods, ["finetuning.r_drop=1"], SettingError, "finetuning.r_drop reads examples beside others or twice"),
         (moods, ["finetuning.domain_weight=-1"], SettingError, "domain_weight is at least 0, not -1"),
         ({**moods, "target_texts": tmp_path / "nowhere.csv"}, [], InputError, "nowhere.csv"),
     ]

@@ -61,10 +61,11 @@ def is_allowed(i, j, shape, is_global, bidirectional):
     return shape.window is None or i - j < shape.window or is_global[i] or is_global[j]
 
 
-def attention(x_TC, weights, name, shape, mask, rate, is_global, bidirectional):
+def attention(x_TC, weights, name, shape, mask, rate, is_global=None, bidirectional=False):
     """Attend within one sequence, head after head; `mask` [H, T, T] is of the attention weights."""
     T, C = x_TC.shape
     D = C // shape.heads
+    is_global = is_global or [False] * T
     qkv = linear(x_TC, weights, f"{name}.qkv")
     heads = []
     for h in range(shape.heads):

@@ -344,7 +344,10 @@ GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 def find_task(name: str) -> Task:
     """Return the task of the catalogue with this name, or the one that `module:NAME` names."""
     if ":" in name:
-        return load_value(name, Task)
+        found = load_value(name, Task)
+        if found.labels_words:
+            raise SettingError(f"'{name}' labels words, and such a task is made of its file; name that with `train`")
+        return found
     if name not in CATALOGUE:
         raise unknown("task", name, CATALOGUE)
     return CATALOGUE[name]

@@ -61,6 +61,8 @@ def read_folder(task: Task, folder: Path, *, encoding: str = "utf-8") -> Labelle
     """
     if not folder.exists():
         raise missing(folder)
+    if task.labels_words:
+        raise SettingError(f"'{task.name}' labels words, whose files are named one by one; name it with `table`")
     own = folder / task.name if (folder / task.name).is_dir() else folder
     if files := find_splits(task, own):
         splits = {split: read_split(task, path, split, encoding=encoding) for split, path in files.items()}
