@@ -108,7 +108,8 @@ def test_whatever_decides_the_losses_must_stay(name: str) -> None:
         old = change(PAPER, ["shape.kind=lstm", "shape.layers=1"])
         asked = ["shape.kind=transformer", "shape.layers=1"]
     else:
-        old = PAPER
+        wanted = {"shape.global_tokens": "shape.window=64", "finetuning.bidirectional": "finetuning.lm_weight=0"}
+        old = change(PAPER, [wanted[name]]) if name in wanted else PAPER
         if other is None:
             other = str(not value) if isinstance(value, bool) else "7" if isinstance(value, int | None) else "0.0123"
         asked = [f"{name}={other}"]
