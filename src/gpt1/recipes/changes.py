@@ -70,6 +70,8 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
         del found["finetuning"]["windows"]
     if not found["shape"]["layer_drop"]:
         del found["shape"]["layer_drop"]
+    if not found["training"]["fused"]:
+        del found["training"]["fused"]
     return {**found, "derived": derived} if derived else found
 
 

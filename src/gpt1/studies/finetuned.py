@@ -137,7 +137,7 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later |= {"logging.keep_optimizer", "logging.keep_weights"}
     later |= {"finetuning.folds"} if asked["finetuning.folds"] == FOLDS else set()
     later |= {"finetuning.windows"} if asked["finetuning.windows"] == NO_WINDOWS else set()
-    later |= {"shape.layer_drop"} if not asked["shape.layer_drop"] else set()
+    later |= {name for name in ("shape.layer_drop", "training.fused") if not asked[name]}
     return {name: value for name, value in asked.items() if name not in later}
 
 
