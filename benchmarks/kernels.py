@@ -64,7 +64,8 @@ class Case:
 def cases() -> Iterator[Case]:
     """Yield every kernel with its twin."""
     from gpt1.model.kernels.attention import fused_attention
-    from gpt1.model.kernels.gelu import column_sums, fused_bias_gelu
+    from gpt1.model.kernels.columns import column_sums
+    from gpt1.model.kernels.gelu import fused_bias_gelu
     from gpt1.model.kernels.masks import masks_at
     from gpt1.model.kernels.norm import Norm, fused_drop_add_norm
 

@@ -97,7 +97,8 @@ SET_ON_LIBRARIES = {
     "linear/words.py": {"found.idf_"},  # scikit-learn's TF-IDF, as it documents it
     "model/accumulation.py": {"ctx.parameters"},  # torch's autograd
     "model/kernels/attention.py": {"ctx.masks"},
-    "model/kernels/block.py": {"ctx.has_bias"},
+    "model/kernels/block.py": {"ctx.given"},
+    "model/kernels/embedding.py": {"ctx.given"},
     "model/kernels/dropout.py": {"ctx.settings"},
     "model/kernels/learning.py": {"ctx.settings"},
     "model/kernels/norm.py": {"ctx.settings"},
@@ -118,6 +119,8 @@ PRIVATE_NAMES = {
     "base/parallel.py": {"_Popen", "_processes"},  # Python's multiprocessing
     "base/torch_internals.py": {
         "_flash_attention_forward",
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_cudnn_attention_backward",
         "_foreach_copy_",
         "_int_mm",
         "_is_amx_tile_supported",
@@ -158,7 +161,7 @@ MANY_PARAMETERS = {
     "model/kernels/decode.py: _attend_next": "a kernel has its pointers and sizes",
     "model/kernels/decode.py: _project_rows": "a kernel has its pointers and sizes",
     "model/kernels/dropout.py: _drop": "a kernel has its pointers and sizes",
-    "model/kernels/gelu.py: _columns": "a kernel has its pointers and sizes",
+    "model/kernels/embedding.py: _gather": "a kernel has its pointers and sizes",
     "model/kernels/norm.py: _drop_add_norm": "a kernel has its pointers and sizes",
     "model/kernels/norm.py: _drop_add_norm_backward": "a kernel has its pointers and sizes",
     "model/kernels/queries.py: _prepare": "a kernel has its pointers and sizes",

@@ -47,6 +47,7 @@ TESTED_IN = {
     "model/kernels/adam.py": "training/test_optimizers.py",
     "model/kernels/dropout.py": "model/test_dropout.py",
     "model/kernels/masks.py": "model/kernels/test_block.py",
+    "model/kernels/tables.py": "model/kernels/test_learning.py",
     "model/transformer.py": "model/test_network.py",
     "records/calibration.py": "finetuning/test_calibrating.py",
     "records/ensemble.py": "finetuning/test_ensembling.py",

@@ -170,6 +170,9 @@ def test_json_holds_a_setting_that_came_later_where_it_is_not_its_default() -> N
     assert recipe_as_json(far)["shape"]["global_tokens"] == 2
     assert recipe_from_json(recipe_as_json(far)) == far
     assert recipe_from_json(recipe_as_json(dropping)) == dropping
+    fused = change(TINY, ["training.fused=true"])
+    assert "fused" not in recipe_as_json(TINY)["training"]
+    assert recipe_from_json(recipe_as_json(fused)) == fused
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from gpt1.training.session import (
     resumed,
     sequences_at_once,
     speed_up,
+    why_no_kernels,
 )
 from gpt1.training.trainer import Trainer
 from tests.training.tools import TOY, Recorder, toy_trainer, weights_of
@@ -107,7 +108,8 @@ def test_whatever_decides_the_losses_must_stay(name: str) -> None:
         old = change(PAPER, ["shape.kind=lstm", "shape.layers=1"])
         asked = ["shape.kind=transformer", "shape.layers=1"]
     else:
-        old = PAPER
+        wanted = {"shape.global_tokens": "shape.window=64", "finetuning.bidirectional": "finetuning.lm_weight=0"}
+        old = change(PAPER, [wanted[name]]) if name in wanted else PAPER
         if other is None:
             other = str(not value) if isinstance(value, bool) else "7" if isinstance(value, int | None) else "0.0123"
         asked = [f"{name}={other}"]
@@ -213,6 +215,12 @@ class Compiled(nn.Module):
         self.asked = True
 
 
+class Fused(Compiled):
+    """Has blocks of our own kernels."""
+
+    fused = True
+
+
 def test_only_a_gpu_compiles_and_says_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = replace(TOY, training=replace(TOY.training, compile=True))
     fsdp = replace(recipe, training=replace(recipe.training, parallelism="fsdp"))
@@ -234,6 +242,28 @@ def test_only_a_gpu_compiles_and_says_where_it_cannot(monkeypatch: pytest.Monkey
     model = Compiled()
     assert "the package triton is not installed" in str(speed_up(model, recipe, cuda, World()))
     assert not model.asked
+
+
+def test_kernels_of_our_own_are_used_where_they_are_asked_for_and_fit() -> None:
+    cuda, fp16 = torch.device("cuda"), replace(TOY, training=replace(TOY.training, precision="fp16"))
+    bf16, strict = (
+        replace(TOY, training=replace(TOY.training, precision="bf16", deterministic=exact)) for exact in (False, True)
+    )
+    assert why_no_kernels(bf16, torch.device("cpu"), World()) == "there is no GPU"
+    assert why_no_kernels(bf16, cuda, World(0, 2)) == "there are several processes"
+    assert why_no_kernels(fp16, cuda, World()) == "the arithmetic is fp16, not bf16"
+    assert why_no_kernels(strict, cuda, World()) == "the run is to be deterministic"
+    normalised = replace(bf16, shape=replace(bf16.shape, norm_first=True))
+    assert why_no_kernels(normalised, cuda, World()) is not None
+
+
+def test_who_asks_for_kernels_in_vain_is_told_why() -> None:
+    asked, model = replace(TOY, training=replace(TOY.training, fused=True)), Compiled()
+    told = speed_up(model, asked, torch.device("cpu"), World())
+    assert told == "without kernels of our own (training.fused): there is no GPU"
+    compiled, fused = replace(asked, training=replace(asked.training, compile=True)), Fused()
+    assert speed_up(fused, compiled, torch.device("cuda"), World()) is None
+    assert not fused.asked
 
 
 # ---- conducting ----

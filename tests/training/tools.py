@@ -73,7 +73,9 @@ def toy_trainer(
     run: Path, recipe: Recipe = TOY, batches: Any = None, world: World | None = None, **given: Any
 ) -> Trainer:
     """Return a trainer of the toy that writes to `run`."""
-    model = build_model(recipe.shape, VOCABULARY, seed=recipe.training.seed)
+    training = recipe.training
+    compute = torch.bfloat16 if training.precision == "bf16" else torch.float32
+    model = build_model(recipe.shape, VOCABULARY, compute=compute, seed=training.seed, fused=training.fused)
     if recipe.training.precision == "fp64":
         model = model.double()
         model.compute = torch.float64

@@ -45,6 +45,33 @@ def packed_attention(
     return y_NHD
 
 
+def library_attention(heads_BHTD: Sequence[Tensor], dropout: float) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Return causal attention of queries, keys and values by cuDNN, and what its gradient wants to be given again."""
+    y_BHTD, sums, *_, seed, offset, _ = torch.ops.aten._scaled_dot_product_cudnn_attention(
+        *heads_BHTD,
+        None,  # attn_bias
+        True,  # compute_log_sumexp
+        dropout,
+        True,  # causal
+        False,  # return_debug_mask
+    )
+    return y_BHTD, (sums, seed, offset)
+
+
+def library_attention_backward(
+    grad_BHTD: Tensor, heads_BHTD: Sequence[Tensor], y_BHTD: Tensor, kept: Sequence[Tensor], dropout: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of queries, keys and values, with the same weights dropped."""
+    T = y_BHTD.shape[2]
+    dq_BHTD, dk_BHTD, dv_BHTD = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+        *(grad_BHTD, *heads_BHTD, y_BHTD, *kept),
+        *(None, None, None),  # attn_bias, offsets of queries and of keys
+        *(T, T, dropout),
+        True,  # causal
+    )
+    return dq_BHTD, dk_BHTD, dv_BHTD
+
+
 def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
     """Copy tensors into others, all in one go."""
     torch._foreach_copy_(list(targets), list(sources))

@@ -52,4 +52,5 @@ OFFERS = {
     "kernels.decode": ["Decoder", "next_state", "why_not"],
     "layers": ["LAYER_EPSILON", "adding_in_products"],
     "loss": ["CPU_LOGITS", "CUDA_LOGITS"],
+    "transformer": ["why_not_fused"],
 }

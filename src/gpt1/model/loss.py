@@ -19,10 +19,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from gpt1.model.accumulation import add_product
+from gpt1.model.fusing import fuses
+
 # N rows (positions of all sequences), C width, V rows of the output matrix (at least the vocabulary).
 
 # Logits held at once: enough to keep a GPU busy; few enough to stay near the caches of a CPU.
-CUDA_LOGITS = 2**26
+CUDA_LOGITS = 2**28
 CPU_LOGITS = 2**22
 
 # (logits_NV, targets_N, weights_N or None, vocab_size) -> losses_N; with weights, the logits become their gradient.
@@ -116,7 +119,8 @@ class _LinearLoss(torch.autograd.Function):
             if grad_NC is not None:
                 grad_NC[rows] = x_NV @ output_VC
             if grad_VC is not None:
-                grad_VC += x_NV.T @ hidden_NC[rows]
+                add_product(grad_VC, x_NV.T, hidden_NC[rows])
+            del x_NV  # before the next ones are made
         ctx.save_for_backward(grad_NC, grad_VC)
         ctx.output_dtype = output_VC.dtype
         return loss
@@ -134,10 +138,19 @@ class _LinearLoss(torch.autograd.Function):
             )
         grad_NC, grad_VC = ctx.saved_tensors
         return (
-            None if grad_NC is None else grad_NC * grad,
-            None if grad_VC is None else (grad_VC * grad).to(ctx.output_dtype),
+            None if grad_NC is None else _times(grad_NC, grad, grad_NC.dtype),
+            None if grad_VC is None else _times(grad_VC, grad, ctx.output_dtype),
             None,
         )
+
+
+def _times(x: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return `x` times a number, in this type."""
+    if fuses(x):
+        from gpt1.model.kernels.cross_entropy import fused_times
+
+        return fused_times(x, factor, dtype)
+    return (x * factor).to(dtype)
 
 
 def plain_cross_entropy_(logits_NV: Tensor, targets_N: Tensor, weights_N: Tensor | None, vocab_size: int) -> Tensor:

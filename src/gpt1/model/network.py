@@ -7,7 +7,7 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
@@ -90,22 +90,51 @@ class Model(Learning):
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
         if reading is not None:
             require_causal(self)  # what was read before would have to be read anew for each token that comes
+        ways = (True,) if self.bidirectional or masked_BT is not None else ()  # an LSTM has one, and is not asked
+        if self.fused and reading is None and not ways:
+            return self._by_kernels(ids_BT, noise, packing)
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
         x_BTC = self._looked_up(ids_BT, packing, tokens_VC, noise, masked_BT)
-        ways = (True,) if self.bidirectional or masked_BT is not None else ()  # an LSTM has one, and is not asked
-        size = x_BTC.shape if self.fused and packing is None and reading is None else None
-        if size is not None:
-            x_BTC, packing = x_BTC.flatten(0, 1), grid_packing(size[0], size[1], x_BTC.device)
-        everywhere = self._global_tokens(ids_BT, packing, reading)
+        looking = self._global_tokens(ids_BT, packing, reading), *ways
+        return self.final_norm(self._through_blocks(x_BTC, noise, packing, reading, looking)), output_VC
+
+    def _by_kernels(self, ids_BT: Tensor, noise: DropoutKey | None, packing: Packing | None) -> tuple[Tensor, Tensor]:
+        """Do as `forward` does, by kernels that know packed rows, the paper's network and one way to look."""
+        from gpt1.model.kernels.embedding import Tables, fused_embedding
+
+        if packing is None:
+            packing = grid_packing(ids_BT.shape[0], ids_BT.shape[1], ids_BT.device)
+        assert self.positions is not None
+        tables = Tables(
+            self.tokens,
+            self.positions,
+            rate=self.shape.dropout,
+            noise=noise,
+            rows=self.vocab_size + self._fill(self.tokens),
+            compute=self.compute,
+            adds=self._adds(),
+        )
+        x_NC, output_VC = fused_embedding(ids_BT.flatten(), packing, tables)
+        y_NC = self._through_blocks(x_NC, noise, packing)
+        return self.final_norm(y_NC.view(*ids_BT.shape, -1)), output_VC
+
+    def _through_blocks(
+        self,
+        x_BTC: Tensor,
+        noise: DropoutKey | None,
+        packing: Packing | None,
+        reading: CacheStep | None = None,
+        looking: Iterable[Any] = (),
+    ) -> Tensor:
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
             if self.checkpoint_activations:
-                y_BTC = checkpoint(block, x_BTC, noise, packing, past, everywhere, *ways, use_reentrant=False)
+                y_BTC = checkpoint(block, x_BTC, noise, packing, past, *looking, use_reentrant=False)
             else:
-                y_BTC = block(x_BTC, noise, packing, past, everywhere, *ways)
+                y_BTC = block(x_BTC, noise, packing, past, *looking)
             x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
-        return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
+        return x_BTC
 
     def _global_tokens(self, ids_BT: Tensor, packing: Packing | None, reading: CacheStep | None) -> GlobalTokens | None:
         """Return the tokens that are global, None where there are none or a memory knows them; tell it what begins."""
@@ -120,7 +149,8 @@ class Model(Learning):
     def can_add(self) -> bool:
         """Whether its tables have kernels for it."""
         tables = [table for table in (self.tokens, self.positions, self.output) if table is not None]
-        return self.shape.kind == TRANSFORMER and all(fuses(table) and table.requires_grad for table in tables)
+        has_kernels = self.fused or (self.shape.kind == TRANSFORMER and all(fuses(table) for table in tables))
+        return has_kernels and all(table.requires_grad for table in tables)
 
     def _adds(self) -> bool:
         return self.additions is not None and torch.is_grad_enabled()
@@ -180,7 +210,7 @@ class Model(Learning):
 
     def working(self, table: Tensor, site: Site, noise: DropoutKey | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
-        fill = -len(table) % CUDA_ROWS if table.is_cuda else 0
+        fill = self._fill(table)
         if self._adds():
             from gpt1.model.kernels.tables import Dropping, learning_table
 
@@ -188,6 +218,9 @@ class Model(Learning):
             return learning_table(cast(nn.Parameter, table), dropping, self.compute, len(table) + fill)
         working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
         return F.pad(working, (0, 0, 0, fill)) if fill else working
+
+    def _fill(self, table: Tensor) -> int:
+        return -len(table) % CUDA_ROWS if table.is_cuda else 0
 
 
 def build_model(

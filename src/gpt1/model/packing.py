@@ -22,6 +22,11 @@ class Packing(NamedTuple):
     position: Tensor  # [N] its place there
     longest: int  # tokens; no sequence has more
 
+    @property
+    def is_grid(self) -> bool:
+        """Whether all sequences are as long as the longest one."""
+        return len(self.sequence) == (len(self.offsets) - 1) * self.longest
+
     def to_grid(self, x: Tensor) -> Tensor:
         """Return a row [N, ...] as a grid [B, T, ...], with zeros behind each sequence."""
         size = len(self.offsets) - 1, self.longest

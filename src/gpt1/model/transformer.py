@@ -110,11 +110,18 @@ def transformer_blocks(shape: Shape, *, fused: bool = False) -> list[nn.Module]:
     return [kind(shape, layer) for layer in range(shape.layers)]
 
 
-def _fused_block(shape: Shape) -> type[Block]:
+def why_not_fused(shape: Shape) -> str | None:
+    """Return why blocks of this shape cannot have kernels of our own here; None: they can."""
     if importlib.util.find_spec("triton") is None:
-        raise SettingError("blocks cannot be fused: the package triton is not installed; leave them as they are")
-    from gpt1.model.kernels.block import FusedBlock, why_not
+        return "the package triton is not installed"
+    from gpt1.model.kernels.block import why_not
 
-    if (reason := why_not(shape)) is not None:
+    return why_not(shape)
+
+
+def _fused_block(shape: Shape) -> type[Block]:
+    if (reason := why_not_fused(shape)) is not None:
         raise SettingError(f"blocks cannot be fused: {reason}; leave them as they are")
+    from gpt1.model.kernels.block import FusedBlock
+
     return FusedBlock

@@ -45,6 +45,7 @@ from gpt1.training.session import (
     begun_run,
     resumed,
     speed_up,
+    why_no_kernels,
 )
 
 
@@ -225,6 +226,7 @@ class PretrainSession(Session[Model]):
             compute=DTYPES[training.precision],
             seed=training.seed,
             checkpoint_activations=training.checkpoint_activations,
+            fused=training.fused and why_no_kernels(recipe, self.device, self.world) is None,
             has_mask=training.masked_share > 0,
         )
         if init is not None:

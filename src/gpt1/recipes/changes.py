@@ -85,6 +85,8 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
     for name in AUGMENTATIONS:
         if not found["finetuning"][name]:
             del found["finetuning"][name]
+    if not found["training"]["fused"]:
+        del found["training"]["fused"]
     return {**found, "derived": derived} if derived else found
 
 

@@ -179,6 +179,7 @@ class Training:
     seed: int = 0
     precision: str = "bf16"  # of the arithmetic; weights and optimiser stay in fp32
     compile: bool = True  # on a GPU
+    fused: bool = False  # on one GPU, in bf16: the paper's blocks by kernels of our own, not by the compiler's
     cuda_graphs: bool = False  # on one GPU: start the kernels of small batches all at once
     checkpoint_activations: bool = False  # compute activations twice to keep fewer in memory
     deterministic: bool = False  # bit for bit on a GPU too, at some cost

@@ -141,7 +141,8 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later |= {"logging.keep_optimizer", "logging.keep_weights"}
     later |= {"finetuning.folds"} if asked["finetuning.folds"] == FOLDS else set()
     later |= {"finetuning.windows"} if asked["finetuning.windows"] == NO_WINDOWS else set()
-    later |= {name for name in ("shape.layer_drop", "finetuning.bidirectional") if not asked[name]}
+    off = "shape.layer_drop", "shape.global_tokens", "finetuning.bidirectional", "training.fused"
+    later |= {name for name in off if not asked[name]}
     later |= {*MASKING}  # of pre-training
     later |= {f"finetuning.{name}" for name in AUGMENTATIONS if not asked[f"finetuning.{name}"]}
     later |= {f"finetuning.{name}" for name in OF_DOMAINS}  # of which studies have one

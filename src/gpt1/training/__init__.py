@@ -17,6 +17,7 @@ OFFERS = {
         "require_no_run",
         "resumed",
         "speed_up",
+        "why_no_kernels",
     ],
     "trainer": ["Diverged", "Trainer"],
 }

@@ -19,6 +19,7 @@ from gpt1.base.devices import device_name, usable_precision
 from gpt1.base.errors import InputError, Interrupted, SettingError
 from gpt1.base.files import lock_folder
 from gpt1.base.wording import many
+from gpt1.model.transformer import why_not_fused
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences, settings
 from gpt1.recipes.values import FSDP, LSTM, Recipe, Training
@@ -49,6 +50,7 @@ FREE_ON_RESUME = (
     "training.micro_batch",
     "training.precision",
     "training.compile",
+    "training.fused",
     "training.cuda_graphs",
     "training.checkpoint_activations",
     "training.deterministic",
@@ -306,6 +308,18 @@ def checkpoint_to_resume(run: Path, notify: Notify) -> Checkpoint | None:
     return checkpoint
 
 
+def why_no_kernels(recipe: Recipe, device: torch.device, world: World) -> str | None:
+    """Return why a network cannot learn by blocks of our own kernels (`training.fused`); None: it can."""
+    training = recipe.training
+    reasons = {
+        "there is no GPU": device.type != "cuda",
+        "there are several processes": world.size > 1,
+        f"the arithmetic is {training.precision}, not bf16": training.precision != "bf16",
+        "the run is to be deterministic": training.deterministic,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None) or why_not_fused(recipe.shape)
+
+
 def speed_up(
     model: nn.Module, recipe: Recipe, device: torch.device, world: World, *, sizes_vary: bool = False
 ) -> str | None:
@@ -314,14 +328,20 @@ def speed_up(
     if training.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS picks its sums' order anew
         torch.use_deterministic_algorithms(True)
-    if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM:
+    if getattr(model, "fused", False):
         return None
+    told = None
+    if training.fused:
+        reason = why_no_kernels(recipe, device, world) or "this network has no such blocks"
+        told = f"without kernels of our own (training.fused): {reason}"
+    if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM:
+        return told
     if world.size > 1 and training.parallelism == FSDP:
         return "not compiled: fsdp shares out the weights that compiled code would hold"
     if importlib.util.find_spec("triton") is None:
         return "not compiled: the package triton is not installed; training runs, but slower"
     model.compile(dynamic=sizes_vary or None)  # None: one size is expected, and compiled for
-    return None
+    return told
 
 
 def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notify: Notify) -> bool:

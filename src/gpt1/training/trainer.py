@@ -181,7 +181,8 @@ class Trainer:
         self._stopping = False
         self._began = self._logged_at = 0.0  # set when training begins
         # Weights in 16 bits, for products that add to the gradients themselves; a compiler has its own ways.
-        adds = self._can_record() and training.precision == "bf16" and not training.compile
+        fused = getattr(self.model, "fused", False) and device.type == "cuda" and world.size == 1
+        adds = training.precision == "bf16" and (fused or (self._can_record() and not training.compile))
         self._copies = self.optimizer.keep_copies(torch.bfloat16) if adds else {}
         self._pass: Pass = self._forward_and_backward
         if self._can_record():

@@ -1,4 +1,4 @@
-"""The GELU with its bias, and sums over columns, against their plain twins, on a GPU or in Triton's interpreter."""
+"""The GELU with its bias against its plain twin, on a GPU or in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytest.importorskip("triton", reason="the kernel needs Triton")
 if not CAN_RUN:
     pytest.skip(WHY_NOT, allow_module_level=True)
 
-from gpt1.model.kernels.gelu import column_sums, fused_bias_gelu
+from gpt1.model.kernels.gelu import fused_bias_gelu
 
 ERRORS = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 SIZES = [(1, 3), (70, 300)]  # a part of a program; several each way
@@ -25,11 +25,3 @@ def test_results_and_gradients_are_those_of_the_plain_twin(size: tuple[int, int]
     found = results_and_gradients(lambda x, bias: (fused_bias_gelu(x, bias),), x, bias)
     wanted = results_and_gradients(lambda x, bias: (gelu(x + bias),), x.double(), bias.double())
     assert_near(found, wanted, ERRORS[dtype])
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_columns_are_summed_in_float32(size: tuple[int, int]) -> None:
-    x = normal(*size, dtype=torch.bfloat16)
-    found = column_sums(x)
-    assert found.dtype == torch.float32
-    assert_near([found], [x.double().sum(0)], 1e-6)

@@ -33,6 +33,20 @@ def fused_cross_entropy_(logits_NV: Tensor, targets_N: Tensor, weights_N: Tensor
     return losses_N
 
 
+def fused_times(x: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return `x` times a number that lies on the device, in this type."""
+    y = torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
+    _times[(triton.cdiv(x.numel(), BLOCK),)](x.contiguous(), factor, y, x.numel(), BLOCK=BLOCK, num_warps=WARPS)
+    return y
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _times(x, factor, y, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, at < size, 0.0).to(tl.float32) * tl.load(factor).to(tl.float32)
+    tl.store(y + at, value.to(y.dtype.element_ty), at < size)
+
+
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
 def _cross_entropy(  # type: ignore[no-untyped-def]
     logits, targets, weights, losses, vocab_size, width, GRADIENT: tl.constexpr, BLOCK: tl.constexpr

@@ -18,6 +18,7 @@ from torch.nn import functional
 from gpt1.model.accumulation import Additions
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.kernels import attention, gelu, norm
+from gpt1.model.kernels.columns import add_parts, column_parts
 from gpt1.model.kernels.masks import Masks, masks_at
 from gpt1.model.packing import Packing
 
@@ -86,22 +87,22 @@ class _LearningBlock(torch.autograd.Function):
 
         dn_NC, branch_NC, parts = _norm_parts(grad_NC, block.norm_2, sum_2, moments_2, masks[2])
         with additions.beside(branch_NC, a_NF, parts):
-            gelu.add_parts(parts, _grads(block.norm_2, wide.down))
+            add_parts(parts, _grads(block.norm_2, wide.down))
             additions.put_product(wide.down.weight.grad, branch_NC.T, a_NF)
-        up_grad_NF, up_parts = gelu.sweep(branch_NC @ copies.down, up_NF, wide.up.bias)
+        up_grad_NF, up_parts = gelu.backward(branch_NC @ copies.down, up_NF, wide.up.bias)
         with additions.beside(up_grad_NF, n_NC, up_parts):
-            gelu.add_parts(up_parts, [wide.up.bias.grad])
+            add_parts(up_parts.unsqueeze(1), [wide.up.bias.grad])
             additions.put_product(wide.up.weight.grad, up_grad_NF.T, n_NC)
         dn_NC.addmm_(up_grad_NF, copies.up)
 
         dx_NC, branch_NC, parts = _norm_parts(dn_NC, block.norm_1, sum_1, moments_1, masks[1])
         with additions.beside(branch_NC, y_NHD, parts):
-            gelu.add_parts(parts, _grads(block.norm_1, own.out))
+            add_parts(parts, _grads(block.norm_1, own.out))
             additions.put_product(own.out.weight.grad, branch_NC.T, y_NHD.flatten(-2))
         dy_NHD = (branch_NC @ copies.out).view_as(y_NHD)
         dqkv_NF = attention.backward(dy_NHD, qkv_N3HD, y_NHD, sums_HN, (rows, columns), masks[0]).flatten(1)
         with additions.beside(dqkv_NF, x_NC):
-            gelu.add_parts(gelu.column_parts(dqkv_NF), [own.qkv.bias.grad])
+            add_parts(column_parts(dqkv_NF).unsqueeze(1), [own.qkv.bias.grad])
             additions.put_product(own.qkv.weight.grad, dqkv_NF.T, x_NC)
         return dx_NC.addmm_(dqkv_NF, copies.qkv), None, None, None, None, None
 
@@ -111,9 +112,7 @@ def _norm_parts(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of the terms of a sum that was normalised, and parts of those of gain and biases."""
     of = norm.norm_of(layer)
-    return norm.backward_parts(
-        (grad_NC.contiguous(), None), (sum_NC, moments_N2, of.gain, of.centred), masks, adds=True
-    )
+    return norm.backward((grad_NC.contiguous(), None), (sum_NC, moments_N2, of.gain, of.centred), masks, adds=True)
 
 
 def _grads(after: nn.Module, last: nn.Module) -> list[Tensor]:

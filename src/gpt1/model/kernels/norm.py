@@ -21,8 +21,8 @@ from gpt1.model.kernels.masks import Masks
 from gpt1.model.layers import LAYER_EPSILON, RMS_EPSILON, LayerNorm, RMSNorm
 
 WIDEST = 8192  # elements of a row that a program holds
-ROWS, WARPS = 4, 4  # at a time
-BACKWARD_SHAPE = 4, 8, 528  # the same, and programs at most: four for each multiprocessor of an H200
+ROWS, WARPS = 1, 2  # at a time
+BACKWARD_SHAPE = 2, 4, 528  # the same, and programs at most: four for each multiprocessor of an H200
 
 
 class Norm(NamedTuple):
@@ -71,9 +71,10 @@ class _Norm(torch.autograd.Function):
     def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
         x_NC, moments_N2, gain = ctx.saved_tensors
         centred, has_bias = ctx.settings
-        dx_NC, _, dgain, dbias, _ = _backward(
+        dx_NC, _, parts_P3C = backward(
             (grad_NC.contiguous(), None), (x_NC, moments_N2, gain, centred), None, adds=False
         )
+        dgain, dbias, _ = parts_P3C.sum(0)
         return dx_NC, dgain, dbias if has_bias else None, None
 
 
@@ -103,12 +104,13 @@ class _DropAddNorm(torch.autograd.Function):
         masks, centred, has_branch_bias, has_bias = ctx.settings
         sum_NC, moments_N2, gain = ctx.saved_tensors
         grad_NC = torch.zeros_like(sum_NC) if grad_NC is None else grad_NC.contiguous()
-        dx_NC, dbranch_NC, dgain, dbias, dbranch_bias = _backward(
+        dx_NC, dbranch_NC, parts_P3C = backward(
             (grad_NC, None if grad_sum_NC is None else grad_sum_NC.contiguous()),
             (sum_NC, moments_N2, gain, centred),
             masks,
             adds=True,
         )
+        dgain, dbias, dbranch_bias = parts_P3C.sum(0)
         biases = dbranch_bias if has_branch_bias else None, dgain, dbias if has_bias else None
         return dx_NC, dbranch_NC, *biases, None, None
 
@@ -131,41 +133,29 @@ def forward(
     return y_NC, sum_NC, moments_N2
 
 
-def _backward(
-    grads: tuple[Tensor, Tensor | None],
-    saved: tuple[Tensor, Tensor, Tensor, bool],
-    masks: Masks | None,
-    *,
-    adds: bool,
-) -> tuple[Tensor, ...]:
-    """Return the gradients of both terms [N, C], and of gain, bias and the branch's bias [C] in float32."""
-    dx_NC, dbranch_NC, parts_PF = backward_parts(grads, saved, masks, adds=adds)
-    return dx_NC, dbranch_NC, *parts_PF.sum(0).chunk(3)
-
-
-def backward_parts(
+def backward(
     grads: tuple[Tensor, Tensor | None],
     saved: tuple[Tensor, Tensor, Tensor, bool],
     masks: Masks | None,
     *,
     adds: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of both terms [N, C], and those of gain, bias and the branch's bias in parts [P, 3 C]."""
+    """Return the gradients of both terms [N, C], and parts of those of gain, bias and the branch's bias [P, 3, C]."""
     (grad_NC, grad_sum_NC), (sum_NC, moments_N2, gain, centred) = grads, saved
     N, C = sum_NC.shape
     dx_NC = torch.empty_like(sum_NC)
     dbranch_NC = torch.empty_like(sum_NC) if adds else dx_NC
     rows, warps, most = BACKWARD_SHAPE
     programs = min(most, triton.cdiv(N, rows))
-    parts_PF = sum_NC.new_empty(programs, 3 * C, dtype=torch.float32)
+    parts_P3C = sum_NC.new_empty(programs, 3, C, dtype=torch.float32)
     _drop_add_norm_backward[(programs,)](
         *(grad_NC, grad_NC if grad_sum_NC is None else grad_sum_NC),
-        *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_PF),
+        *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_P3C),
         *(*_places(masks, sum_NC), N, C, *_scaling(masks)),
         SUM=grad_sum_NC is not None,
         **_constants(C, rows, warps, centred, adds, masks),
     )
-    return dx_NC, dbranch_NC, parts_PF
+    return dx_NC, dbranch_NC, parts_P3C
 
 
 def _places(masks: Masks | None, x_NC: Tensor) -> tuple[Tensor | int, ...]:
@@ -189,12 +179,16 @@ def _constants(columns: int, rows: int, warps: int, centred: bool, adds: bool, m
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _keep(word, numbers, sequence, position, site, row, rows, column, limit):  # type: ignore[no-untyped-def]
-    """Which elements of these rows [R, 1] and columns [1, C] are kept."""
-    key = mix(tl.load(word) ^ site)
+def _row_words(key, numbers, sequence, position, row, rows):  # type: ignore[no-untyped-def]
+    """The words of rows [R, 1]."""
     number = tl.load(numbers + tl.load(sequence + row, row < rows, 0), row < rows, 0).to(tl.int32)
-    row_word = mix(mix(key ^ number) ^ tl.load(position + row, row < rows, 0).to(tl.int32))
-    return keeps(row_word, mix(mix(key ^ -1) ^ column), limit)
+    return mix(mix(key ^ number) ^ tl.load(position + row, row < rows, 0).to(tl.int32))
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _column_words(key, column):  # type: ignore[no-untyped-def]
+    """The words of columns [1, C]."""
+    return mix(mix(key ^ -1) ^ column)
 
 
 @triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -236,8 +230,9 @@ def _drop_add_norm(  # type: ignore[no-untyped-def]
         if BRANCH_BIAS:
             other += tl.load(branch_bias + column, across, 0.0).to(tl.float32)
         if DROP:
-            keep = _keep(word, numbers, sequence, position, site, row, rows, column, limit)
-            other = tl.where(keep, other * scale, 0.0)
+            key = mix(tl.load(word) ^ site)
+            row_words = _row_words(key, numbers, sequence, position, row, rows)
+            other = tl.where(keeps(row_words, _column_words(key, column), limit), other * scale, 0.0)
         total = (value + other).to(sums.dtype.element_ty)  # the backward pass reads it so
         tl.store(sums + at, total, inside)
         value = total.to(tl.float32)
@@ -286,6 +281,9 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
     dgain = tl.zeros((ROWS, BLOCK), tl.float32)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
     dbranch_bias = tl.zeros((ROWS, BLOCK), tl.float32)
+    if DROP:
+        key = mix(tl.load(word) ^ site)
+        column_words = _column_words(key, column)
     for start in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
         row = (start + tl.arange(0, ROWS))[:, None]
         inside = (row < rows) & across
@@ -307,8 +305,8 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
             d += tl.load(grad_sum + at, inside, 0.0).to(tl.float32)
         tl.store(dx + at, d.to(dx.dtype.element_ty), inside)
         if DROP:
-            keep = _keep(word, numbers, sequence, position, site, row, rows, column, limit)
-            d = tl.where(keep, d * scale, 0.0)
+            row_words = _row_words(key, numbers, sequence, position, row, rows)
+            d = tl.where(keeps(row_words, column_words, limit), d * scale, 0.0)
         if ADD:
             tl.store(dbranch + at, d.to(dbranch.dtype.element_ty), inside)
         dbranch_bias += tl.where(inside, d, 0.0)

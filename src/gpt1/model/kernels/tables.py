@@ -67,15 +67,7 @@ class _Table(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: nn.Parameter, dropping: Dropping, dtype: torch.dtype, rows: int) -> Tensor:
         ctx.settings = weight, dropping
-        R, C = weight.shape
-        table = torch.empty((rows, C), dtype=dtype, device=weight.device)
-        _drop_table[triton.cdiv(rows, ROWS), triton.cdiv(C, COLUMNS)](
-            *(weight, table, *dropping.numbers(weight), R, rows, C),
-            DROP=dropping.drops,
-            ROWS=ROWS,
-            COLUMNS=COLUMNS,
-        )
-        return table
+        return dropped(weight, dropping, dtype, rows)
 
     @staticmethod
     @once_differentiable
@@ -99,14 +91,7 @@ class _Rows(torch.autograd.Function):
         first, last = lookups[0], lookups[-1]
         ctx.settings = [(lookup.weight, lookup.dropping) for lookup in lookups]
         ctx.save_for_backward(*(lookup.places for lookup in lookups))
-        N, C = len(first.places), first.table.shape[1]
-        x_NC = first.table.new_empty(N, C)
-        _look_up[(N,)](
-            *(first.table, last.table, first.places, last.places, x_NC, C),
-            TWO=len(lookups) == 2,
-            BLOCK=triton.next_power_of_2(C),
-        )
-        return x_NC
+        return looked_up(first.table, first.places, *((last.table, last.places) if len(lookups) == 2 else ()))
 
     @staticmethod
     @once_differentiable
@@ -122,8 +107,32 @@ class _Rows(torch.autograd.Function):
         return None, None
 
 
+def dropped(weight: Tensor, dropping: Dropping, dtype: torch.dtype, rows: int) -> Tensor:
+    """Do as `learning_table` does, outside autograd."""
+    R, C = weight.shape
+    table = torch.empty((rows, C), dtype=dtype, device=weight.device)
+    _drop_table[triton.cdiv(rows, ROWS), triton.cdiv(C, COLUMNS)](
+        *(weight, table, *dropping.numbers(weight), R, rows, C),
+        DROP=dropping.drops,
+        ROWS=ROWS,
+        COLUMNS=COLUMNS,
+    )
+    return table
+
+
+def looked_up(table: Tensor, places_N: Tensor, *second: Tensor) -> Tensor:
+    """Return rows of a table [N, C], or their sums with those of a second one, of which places are given too."""
+    N, C = len(places_N), table.shape[1]
+    x_NC = table.new_empty(N, C)
+    other, other_places_N = second or (table, places_N)
+    _look_up[(N,)](
+        *(table, other, places_N, other_places_N, x_NC, C), TWO=len(second) > 0, BLOCK=triton.next_power_of_2(C)
+    )
+    return x_NC
+
+
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _table_keeps(word, site, row, column, limit):  # type: ignore[no-untyped-def]
+def table_keeps(word, site, row, column, limit):  # type: ignore[no-untyped-def]
     """Which elements of these rows [R, 1] and columns [1, C] of a table are kept."""
     key = mix(tl.load(word) ^ site)
     return keeps(mix(key ^ row), mix(mix(key ^ -1) ^ column), limit)
@@ -138,7 +147,7 @@ def _drop_table(  # type: ignore[no-untyped-def]
     at = row.to(tl.int64) * columns + column
     value = tl.load(x + at, (row < rows) & (column < columns), 0.0).to(tl.float32)
     if DROP:
-        value = tl.where(_table_keeps(word, site, row, column, limit), value * scale, 0.0)
+        value = tl.where(table_keeps(word, site, row, column, limit), value * scale, 0.0)
     tl.store(y + at, value.to(y.dtype.element_ty), (row < filled) & (column < columns))
 
 
@@ -152,7 +161,7 @@ def _add_dropped(  # type: ignore[no-untyped-def]
     at = row.to(tl.int64) * columns + column
     value = tl.load(grad + at, inside, 0.0).to(tl.float32)
     if DROP:
-        value = tl.where(_table_keeps(word, site, row, column, limit), value * scale, 0.0)
+        value = tl.where(table_keeps(word, site, row, column, limit), value * scale, 0.0)
     tl.store(total + at, tl.load(total + at, inside, 0.0) + value, inside)
 
 
@@ -194,6 +203,6 @@ def _add_rows(  # type: ignore[no-untyped-def]
             value += tl.load(grad + one.to(tl.int64) * columns + column, inside, 0.0).to(tl.float32)
             one = tl.min(tl.where(equal & (any_token > one), any_token, tokens), 0)
         if DROP:
-            value = tl.where(_table_keeps(word, site, row.to(tl.int32), column, limit), value * scale, 0.0)
+            value = tl.where(table_keeps(word, site, row.to(tl.int32), column, limit), value * scale, 0.0)
         at = total + row.to(tl.int64) * columns + column
         tl.store(at, tl.load(at, inside, 0.0) + value, inside)
