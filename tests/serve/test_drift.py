@@ -131,7 +131,7 @@ def test_where_nobody_knows_the_rows_that_is_told_and_a_table_can_be_named(
         assert client.figures()[f"gpt1_drift_watched{{{of}}}"] == 0
         ask(client, texts(0, WINDOW), model="made")
         assert client.figures()[f"gpt1_drift_windows_total{{{of}}}"] == 0
-    assert "it is not told whether what comes in changes: " in caplog.text
+    assert "drift is not watched: " in caplog.text
     assert "name a table of rows as they were when it was well with `reference`" in caplog.text
     with serving(str(folder), reference=[f"made={known}"]) as client:
         is_watched(client, of)

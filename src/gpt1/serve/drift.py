@@ -117,7 +117,7 @@ class DriftWatch:
     def _learn_task(self, known: KnownRows) -> None:
         task, rows = known.task, known.rows
         if len(rows) < FEWEST:
-            self._not_watched(too_few(rows, f"what '{task.name}' is held against"))
+            self._not_watched(too_few(rows, f"the known rows of '{task.name}'"))
             return
         portions = [self._figures(task, rows[start : start + PORTION]) for start in range(0, len(rows), PORTION)]
         figures = {name: np.concatenate([one[name] for one in portions]) for name in portions[0]}
@@ -136,7 +136,7 @@ class DriftWatch:
         return self._engine.ask((KNOWN,), answering, items).result()
 
     def _not_watched(self, why: Gpt1Error) -> None:
-        self._notice(f"it is not told whether what comes in changes: {why}")
+        self._notice(f"drift is not watched: {why}")
 
     def _notice(self, said: str) -> None:
         LOG.warning("the run '%s': %s", self._engine.name, self._worded(said))
