@@ -375,3 +375,19 @@ def test_a_table_for_test_may_come_later(
     assert list(found["seeds"]) == ["seed-3", "seed-4", "seed-5"]
     assert list(found["summary"]) == ["moods dev accuracy"]  # of test there is one seed's figure only
     assert "moods test accuracy" in found["seeds"]["seed-5"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("finetuning.synonyms=0.1", "no list is named"),
+        ("training.masked_share=0.5", "is of pre-training"),
+        ("shape.layers=1", "whose network is taken"),
+    ],
+)
+def test_what_the_first_seed_refuses_is_refused_before_there_is_a_folder(
+    setting: str, said: str, trained: Path, moods: EncodedTask, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingError, match=said):
+        finetune(trained, tmp_path / "out", encoded=moods, changes=[*CHANGES, setting], seeds=2, device="cpu")
+    assert not (tmp_path / "out").exists()

@@ -162,6 +162,10 @@ def test_several_teachers_say_the_mean_of_what_they_say(
             replace(MOODS, labels_sep="|", metrics=("micro_f1",)),
             r"its kind of answers: one label a row, and here several labels a row",
         ),
+        (
+            make_task(shape="tokens", fields=("text",)),
+            r"its kind of answers: one label a row, and here a label for each word",
+        ),
     ],
 )
 def test_who_has_learned_another_task_does_not_teach(task: Task, message: str, trained: Path, tmp_path: Path) -> None:

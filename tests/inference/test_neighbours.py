@@ -69,3 +69,10 @@ def test_the_list_is_one_of_synonyms(run: Run, tmp_path: Path) -> None:
 def test_too_few_words_are_told(run: Run) -> None:
     with pytest.raises(Gpt1Error, match="have 1 word of one token of the vocabulary; name other"):
         near_words(run, ["lamp a of", "lamp"])
+
+
+def test_no_list_is_made_for_labels_of_words_which_learn_none(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "names.conll").write_text("Ann B-PER\nsold O\nlamp O\n\n" * 12)
+    with pytest.raises(Gpt1Error, match="'names' labels words, and a list of synonyms is for tasks of one"):
+        list_neighbours(run, tmp_path / "names.conll", tmp_path / "near.tsv")
+    assert not (tmp_path / "near.tsv").exists()

@@ -148,3 +148,14 @@ def test_a_fine_tuned_teacher_expects_no_special_tokens(teacher: Path, corpus: P
     changes = [*STUDENT, "training.steps=2"]
     run = distill_text([tuned.path], corpus, tmp_path / "run", recipe="tiny", changes=changes, device="cpu")
     assert run.checkpoint.step == 2
+
+
+def test_a_teacher_that_looks_both_ways_expects_nothing_and_is_refused(
+    teacher: Path, corpus: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + "good day,1\nbad day,0\n" * 2)
+    changes = ["training.steps=1", "finetuning.bidirectional=true", "finetuning.lm_weight=0"]
+    tuned = finetune(teacher, tmp_path / "tuned", train=tmp_path / "rows.csv", changes=changes, device="cpu")
+    with pytest.raises(SettingError, match="tuned was fine-tuned to look both ways"):
+        distill_text([tuned.path], corpus, tmp_path / "run", recipe="tiny", changes=STUDENT, device="cpu")
+    assert not (tmp_path / "run").exists()

@@ -11,9 +11,12 @@ import pytest
 
 from gpt1 import finetune
 from gpt1.base.errors import FormatError, InputError
+from gpt1.finetuning.data import Source
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
 from gpt1.records.evaluation import Evaluation
+from gpt1.records.run import RecordedMix
 from gpt1.report.card import make_card, write_card
+from gpt1.runs.folder import update_run
 from gpt1.tasks.promises import Surenesses
 from tests.report.tools import MOODS, write_finetuned, write_pretrained, write_seeds
 
@@ -79,6 +82,29 @@ def test_a_pre_trained_run_and_one_of_several_seeds_have_cards_too(tmp_path: Pat
     assert "Loss 4.500 nats a token of its own validation text, at update 20, 1.500 bits per byte" in card
     assert "pipeline_tag: text-generation" in card
     assert "# moods" in make_card(write_seeds(tmp_path / "moods", [[0, 1] * 4, [1, 0] * 4]))
+
+
+def test_what_was_mixed_in_how_it_reads_and_rows_made_of_others_are_told(tmp_path: Path) -> None:
+    books = write_pretrained(tmp_path / "books")
+    mix = RecordedMix("/home/ann/letters", "two", 500, share=0.25)
+    update_run(books, mixed=mix)
+    told = "10,000 tokens, and 'letters' as a share of 0.25 of what was read"
+    assert told in make_card(books)
+    changes = ["finetuning.bidirectional=true", "finetuning.lm_weight=0"]
+    reviews = write_finetuned(tmp_path / "reviews", {"dev": [0, 1] * 4}, changes=changes)
+    source = replace(Source(train=Path("rows.csv"), more=Path("others.csv")).recorded(), dev="held.csv")
+    update_run(reviews, parent=str(books), source=source)
+    card = make_card(reviews)
+    assert told in card
+    assert "| reads | each token with those before it and those after it |" in card
+    assert "| from | rows.csv, others.csv, held.csv |" in card
+    assert "A text of more than 512 tokens is cut." in card
+
+
+def test_texts_of_labelled_words_are_not_said_to_be_cut(tmp_path: Path) -> None:
+    task = replace(MOODS, shape="tokens")
+    card = make_card(write_finetuned(tmp_path / "names", {}, task=task))
+    assert "A text of more than 512 tokens is read in windows of whole words." in card
 
 
 def test_a_run_made_of_a_base_tells_what_the_base_has_read(small: Path, tmp_path: Path) -> None:

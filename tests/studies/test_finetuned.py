@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpt1.base.errors import SettingError
 from gpt1.recipes.catalog import AUTO, FINETUNE, PAPER
 from gpt1.recipes.changes import settings
 from gpt1.recipes.derived import settled
@@ -99,3 +100,15 @@ def test_a_cell_tells_the_tasks_own_losses_and_how_it_answers_what_it_learned(
     assert [point["step"] for point in found["losses"]] == [1, 2, 4]
     assert all(0 < point["loss"] < 2 for point in found["losses"])  # however much the language model counts
     assert found["train"] == found["scores"]["dev"][encoded.task.metrics[0]]  # the same rows
+
+
+def test_an_arm_whose_network_cannot_do_what_is_asked_is_refused_before_any_cell_is_made(
+    wide: InitRun, lstm: Path, words_tokenizer: Tokenizer
+) -> None:
+    both_ways = [*FAST.changes, "finetuning.bidirectional=true", "finetuning.lm_weight=0"]
+    asked, few = replace(FAST, changes=both_ways, base=wide), rows(encode(make_task(), words_tokenizer, 20))
+    assert finetuning_cell(Arm("full", wide), few, asked, 0).inputs
+    with pytest.raises(SettingError, match="wants attention that looks both ways, and an LSTM has none"):
+        finetuning_cell(Arm("lstm", open_start(lstm)), few, asked, 0)
+    with pytest.raises(SettingError, match="no text is masked while a task is learned"):
+        finetuning_cell(Arm("full", wide, ["training.masked_share=0.5"]), few, FAST, 0)

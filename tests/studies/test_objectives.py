@@ -172,3 +172,20 @@ def test_networks_that_read_other_text_are_refused(tmp_path: Path, corpus: Path,
     tasks = source(write_tasks(tmp_path / "tasks", "rte"), "rte")
     with pytest.raises(SettingError, match="has read other text than"):
         study_objectives((tmp_path / "causal", tmp_path / "mixed"), tmp_path / "out", source=tasks, training=TRAINING)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("shape.window=4", "wants attention that looks both ways"),
+        ("training.masked_share=0", "the second network reads masked batches too"),
+    ],
+)
+def test_networks_that_cannot_both_be_made_are_refused_before_the_first_one_reads(
+    setting: str, said: str, corpus: Path, tmp_path: Path
+) -> None:
+    tasks = source(write_tasks(tmp_path / "tasks", "rte"), "rte")
+    asked = ToRead(corpus, "tiny", [*SMALL_RUN, setting])
+    with pytest.raises(SettingError, match=said):
+        study_objectives(asked, tmp_path / "out", source=tasks, training=TRAINING, folder=tmp_path / "bases")
+    assert not (tmp_path / "bases").exists()

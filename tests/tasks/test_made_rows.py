@@ -101,3 +101,9 @@ def test_a_table_without_sources_and_an_empty_one_are_refused(labelled: Labelled
     (tmp_path / "empty.csv").write_text("source_row,text,label,source_text\n")
     with pytest.raises(Gpt1Error, match="has no rows"):
         with_made(labelled, tmp_path / "empty.csv")
+
+
+def test_of_labels_of_words_no_rows_are_made(labelled: Labelled, tmp_path: Path) -> None:
+    (tmp_path / "names.conll").write_text("Ann B-PER\nwrote O\n\n" * 12)
+    with pytest.raises(Gpt1Error, match="'names' labels words, and learning rows made of others is for tasks of one"):
+        with_made(read_table(tmp_path / "names.conll"), made(tmp_path, of(2, "new")))

@@ -316,6 +316,7 @@ def test_another_search_in_the_folder_is_refused(base: Path, finished: tuple[Pat
         ({"changes": ["training.nonsense=1"]}, "has no setting 'training.nonsense'"),
         ({"columns": {"text": "body"}}, "no column 'body'"),
         ({"metric": "speed"}, "speed"),
+        ({"changes": ["training.masked_share=0.5"]}, "no text is masked while a task is learned"),
         ({"search": ["finetuning.r_drop=0:2", "shape.dropout=0:0.1"]}, "and shape.dropout is 0, so that they are"),
     ],
 )

@@ -75,7 +75,7 @@ from gpt1.model import Classifier
 from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import NOT_OF_THE_BASE, RECIPES
 from gpt1.recipes.changes import change, differences, with_settings
-from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, windows_of
+from gpt1.recipes.derived import in_words, recipe_for, require_for_tasks, settled, wants_windows, windows_of
 from gpt1.recipes.values import AUGMENTATIONS, NO_WINDOWS, Finetuning, Recipe, Shape, Training
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
@@ -327,6 +327,8 @@ def _train_several(
     first = change(asked.recipe, asked.changes).training.seed
     seeds = range(first, first + count)
     check_folder(out, seeds)
+    if not is_run(folder_of(out, first)):  # what the first one refuses is refused before there is a folder
+        FinetuneSession(asked, replace(conditions, out=folder_of(out, first)), tasks, []).look()
     world.wait()  # every rank has looked before the first one makes the folder
     with lock_folder(out) if world.is_first else nullcontext():
         if world.is_first:
@@ -427,10 +429,7 @@ class FinetuneSession(Session[Classifier]):
     def _settled(self, recipe: Recipe) -> Recipe:
         """Return the recipe with nothing left open, and with the shape of the base; only what it drops is its own."""
         init, base = self.asked.init, self.asked.recipe
-        if recipe.training.masked_share:
-            raise SettingError(
-                "training.masked_share is of pre-training: no text is masked while a task is learned; leave it out"
-            )
+        require_for_tasks(recipe, read_run(init).recipe.shape)
         for name in differences(base, replace(base, shape=recipe.shape)):
             if name not in NOT_OF_THE_BASE:
                 raise SettingError(f"{name} is decided by {init}, whose network is taken; it cannot be changed")

@@ -131,6 +131,8 @@ def learned_task(run: Run, task: Task) -> Task:
 def _kind(task: Task) -> str:
     if task.score_range is not None:
         return "scores"
+    if task.labels_words:
+        return "a label for each word"
     return "choices" if task.shape == CHOICES else "several labels a row" if task.is_multilabel else "one label a row"
 
 

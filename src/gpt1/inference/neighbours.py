@@ -17,6 +17,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import require_absent, result_file
 from gpt1.base.wording import many
 from gpt1.inference.run import Run
+from gpt1.tasks.catalog import refuse_words
 from gpt1.tasks.preparing import read_table
 from gpt1.text.spans import word_spans
 from gpt1.text.tokenizer import Tokenizer
@@ -46,8 +47,9 @@ def list_neighbours(
     if out.suffix.lower() != ".tsv":
         raise SettingError(f"{out} is to be a list of words with a tab between them; give it a name that ends in .tsv")
     require_absent(out, overwrite)
-    train = read_table(table, **reading).splits["train"]
-    found = near_words(run, (text for example in train for text in example.texts))
+    labelled = read_table(table, **reading)
+    refuse_words(labelled.task, "a list of synonyms")
+    found = near_words(run, (text for example in labelled.splits["train"] for text in example.texts))
     if not found:
         raise InputError(f"no two words of {table} stand near each other in {run.path}")
     with result_file(out, overwrite=overwrite) as file:

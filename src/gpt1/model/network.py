@@ -239,9 +239,8 @@ def build_model(
     """Return a new network; on the meta device it has sizes and no values, nor has what is `loaded` next.
 
     `fused`: for learning on a GPU, its blocks have kernels of our own. `specials`: so many of the vocabulary's tokens,
-    the last ones, are special tokens.
-    `fused`: for learning on a GPU, its blocks have kernels of our own. A `bidirectional` one looks both ways at all
-    that it reads; one that `has_mask` can be asked for tokens that are masked.
+    the last ones, are special tokens. A `bidirectional` one looks both ways at all that it reads; one that `has_mask`
+    can be asked for tokens that are masked.
     """
     model = Model(
         *(shape, vocab_size, compute),

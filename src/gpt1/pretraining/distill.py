@@ -63,6 +63,7 @@ class TextDistillation(PretrainSession):
         super().__init__(asked, conditions)
         self._teaching, self._runs = teaching, teaching.opened(conditions.device)
         for run in self._runs:
+            run.require_language_model()
             _require_vocabulary(run, self.train_text.fingerprint, asked.corpus)
         self._recorded = teaching.recorded(self._runs)
 

@@ -32,6 +32,7 @@ OFFERS = {
         "in_words",
         "recipe_for",
         "recipe_for_text",
+        "require_for_tasks",
         "require_for_text",
         "require_settled",
         "settled",

@@ -112,6 +112,15 @@ def require_for_text(recipe: Recipe) -> None:
         raise SettingError(f"recipe '{recipe.name}' is for fine-tuning; for text there are {', '.join(FOR_TEXT)}")
 
 
+def require_for_tasks(recipe: Recipe, base: Shape) -> None:
+    """Refuse a recipe that masks text, where tasks are learned, or asks of a base's network what it cannot do."""
+    if recipe.training.masked_share:
+        raise SettingError(
+            "training.masked_share is of pre-training: no text is masked while a task is learned; leave it out"
+        )
+    replace(recipe, shape=base)  # which a recipe looks at when it is made
+
+
 def require_settled(recipe: Recipe) -> None:
     """Refuse a recipe that leaves something to be derived, where there is nothing to derive it from."""
     if recipe.derived:

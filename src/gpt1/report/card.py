@@ -94,10 +94,11 @@ def _origin(run: GatheredRun, base: Base | None) -> Iterator[Block]:
         return
     yield Heading("What it starts from")
     if parent is not None and base is None:
-        corpus = read_run(Path(parent)).corpus if is_run(Path(parent)) else None
+        begun = read_run(Path(parent)) if is_run(Path(parent)) else None
         text = "What that has read is not known here."
-        if corpus is not None:
-            text = f"It has read the text '{Path(corpus.path).name}', {corpus.tokens:,} tokens."
+        if begun is not None and begun.corpus is not None:
+            name, tokens = Path(begun.corpus.path).name, begun.corpus.tokens
+            text = f"It has read the text '{name}', {tokens:,} tokens{_mixed_in(begun)}."
         yield Note(f"The run '{Path(parent).name}'. {text}")
     if imported is not None:
         yield Note(f"Weights that were trained elsewhere, taken over from {imported.from_}.")
@@ -148,7 +149,7 @@ def _learned(run: GatheredRun) -> Iterator[Block]:
         facts.append(("rows" if len(run.tasks) == 1 else f"rows of {name}", _counts(rows)))
         facts.append(("labels" if len(run.tasks) == 1 else f"labels of {name}", _labels(task)))
     if source is not None:
-        files = [source.train, source.dev, source.test, *source.encoded]
+        files = [source.train, source.more, source.dev, source.test, *source.encoded]
         named = [Path(file).name for file in files if file]
         facts += [("from", some(named, len(named)))] if named else []
     yield Heading("What it learned from")
@@ -176,7 +177,8 @@ def _training(run: GatheredRun) -> Iterator[Block]:
         rate = f"learning rate {recipe.optimizer.lr:g}"
         facts.append(("updates", f"{run.progress.step:,} of {recipe.training.batch} {of}, {rate}"))
     if run.record.corpus is not None:
-        facts.append(("text", f"{Path(run.record.corpus.path).name}, {run.record.corpus.tokens:,} tokens"))
+        name, tokens = Path(run.record.corpus.path).name, run.record.corpus.tokens
+        facts.append(("text", f"{name}, {tokens:,} tokens{_mixed_in(run.record)}"))
     if run.record.trained_on is not None:
         facts.append(("on", f"{run.record.trained_on.device}, in {recipe.training.precision}"))
     facts += [] if run.record.seed is None else [("seed", str(run.record.seed))]
@@ -185,6 +187,11 @@ def _training(run: GatheredRun) -> Iterator[Block]:
     )
     yield Heading("How it was trained")
     yield Facts(facts)
+
+
+def _mixed_in(record: RunRecord) -> str:
+    mix = record.mixed
+    return "" if mix is None else f", and '{Path(mix.path).name}' as a share of {mix.share:g} of what was read"
 
 
 # ---- what it is worth ----
@@ -250,6 +257,8 @@ def _limits(run: GatheredRun, base: Base | None) -> str:
     forced = "" if all(task.is_multilabel for task in run.tasks.values()) else ", also where no label fits"
     in_windows = run.recipe.finetuning.windows != NO_WINDOWS
     long = f"is read in up to {MOST_WINDOWS} windows" if in_windows else "is cut"
+    if run.tasks and all(task.labels_words for task in run.tasks.values()):
+        long = "is read in windows of whole words"
     answers = (
         f"It answers with what it was taught and nothing else{forced}. A text of more than {context} {long}. "
         "Its scores hold for texts like those it learned from; of others nobody knows. Let it decide nothing about "

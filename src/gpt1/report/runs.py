@@ -119,9 +119,11 @@ def _pretrained_facts(run: GatheredRun, found: Reached) -> list[tuple[str, str]]
 
 
 def made_of(record: RunRecord, *, paths: bool = True) -> list[tuple[str, str]]:
-    """Return who taught a run, to which domain it was adapted, and what was left out of the network that it was."""
+    """Return who taught a run, how it reads, to which domain it was adapted, and what was left out of its network."""
     taught, adapted, pruned = record.taught, record.adapted, record.pruned
     facts = [] if taught is None else [("taught by", taught_in_words(taught, paths=paths))]
+    if record.tasks and record.recipe.finetuning.bidirectional:
+        facts.append(("reads", "each token with those before it and those after it"))
     if adapted is not None:
         told = (target_in_words(adapted, paths=paths), apart_in_words(adapted))
         facts.append(("adapted to", "; the domains are ".join(filter(None, told))))

@@ -23,7 +23,7 @@ from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.recipes.catalog import AUTO, MASKING
 from gpt1.recipes.changes import OF_DOMAINS, Setting, change, settings
-from gpt1.recipes.derived import in_words, settled, wants_windows
+from gpt1.recipes.derived import in_words, require_for_tasks, settled, wants_windows
 from gpt1.recipes.values import AUGMENTATIONS, FOLDS, NO_WINDOWS, Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
 from gpt1.runs.checkpoints import newest_checkpoint
@@ -163,6 +163,7 @@ def _asked(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int) -> _As
     recipe = chosen_recipe(training.recipe, base.shape, ())
     changes = [*training.changes, *NETWORK_ALONE, *arm.changes, f"training.seed={seed}"]
     changed = change(recipe, changes)
+    require_for_tasks(changed, arm.start.shape)
     if not changed.derived:
         return _Asked(recipe, changes, [])
     decided = settings(settled(changed, base.parameters, examples))

@@ -18,6 +18,7 @@ from gpt1.base.parts import Part
 from gpt1.finetuning.data import Source
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.recipes.catalog import MASKING
+from gpt1.recipes.changes import change
 from gpt1.recipes.changes import differences as setting_differences
 from gpt1.records.study import ArmFigures, AskedOfStudy, ObjectivesSection, StudyRecord, TaskDifference
 from gpt1.runs.checkpoints import list_checkpoints
@@ -45,6 +46,7 @@ from gpt1.studies.material import (
     read_tasks,
     tell_start,
 )
+from gpt1.training.session import as_recipe
 
 NAME = "objectives"
 CAUSAL, MIXED, BOTH_WAYS = "causal", "mixed", "both-ways"
@@ -81,6 +83,9 @@ class ToRead:
             CAUSAL: [*self.changes, "training.masked_share=0"],
             MIXED: [f"training.masked_share={SHARE}", *self.changes],
         }
+        asked = {name: change(as_recipe(self.reading), changes) for name, changes in own.items()}
+        if not asked[MIXED].training.masked_share:  # or else it would be seen when both have read
+            raise SettingError("the second network reads masked batches too: set training.masked_share above 0")
         for name, changes in own.items():
             pretrain(
                 self.reading,

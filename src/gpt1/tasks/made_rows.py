@@ -14,7 +14,7 @@ from pathlib import Path
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.tables import read_rows
 from gpt1.base.wording import many, some
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import Task, refuse_words
 from gpt1.tasks.columns import require_columns
 from gpt1.tasks.examples import Example, Labelled, Row, make_example, same_texts
 from gpt1.tasks.shapes import CHOICES
@@ -30,6 +30,7 @@ def source_column(field: str) -> str:
 
 def require_plain(task: Task) -> None:
     """Refuse tasks of which no rows are made."""
+    refuse_words(task, "learning rows made of others")
     if task.shape == CHOICES:
         raise SettingError(f"rows of '{task.name}' have choices, of which no others are made")
 

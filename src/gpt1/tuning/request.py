@@ -17,7 +17,7 @@ from gpt1.finetuning.data import Source, check_training, read_source
 from gpt1.finetuning.finetune import chosen_recipe
 from gpt1.model.costs import count_parameters
 from gpt1.recipes.changes import change, recipe_as_json
-from gpt1.recipes.derived import settled, wants_windows
+from gpt1.recipes.derived import require_for_tasks, settled, wants_windows
 from gpt1.recipes.values import Recipe
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
@@ -58,6 +58,7 @@ class TuneRequest:
     def recipe(self) -> Recipe:
         """The recipe as it is, settled for all rows."""
         base, task = read_run(run_folder(self.base)), self.task
+        require_for_tasks(self._open_recipe, base.recipe.shape)
         parameters = count_parameters(base.recipe.shape, base.vocab_size).total
         return settled(self._open_recipe, parameters, len(task.splits["train"]), windows=task.has_windows)
 
