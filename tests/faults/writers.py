@@ -59,6 +59,7 @@ MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new"
 STUDENT = ("--recipe", "tiny", "--corpus", "corpus", "--steps", "4", *settings(NETWORK), *CPU)
 TABLE = ("--train", "reviews.csv")
 OBJECTIVES = ("study", "objectives", "--causal", "runs/books", "--mixed", "runs/mixed")
+DOMAIN = ("study", "domain", "--init", "runs/books", "--corpus", "corpus", "--old", "corpus", "--shares", "0.5")
 PREDICT = ("predict", "runs/reviews", "reviews.csv", "--out", "new.csv", *CPU)
 SUSPECT = ("labels", "suspect", "runs/reviews", "reviews.csv", *CPU)
 NEXT = ("labels", "next", "runs/reviews", "unlabelled.csv", "--count", "2", *CPU)
@@ -87,6 +88,7 @@ WRITERS = (
     same("study ablations", "study", "ablations", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
     same("study objectives", *OBJECTIVES, *TABLE, "--out", "new", *STUDY),
     same("study augmentation", "study", "augmentation", *LABELS[2:], "--arms", "swaps,r-drop", "--out", "new"),
+    same("study domain", *DOMAIN, "--read", "training.steps=2", *TABLE, "--out", "new", *STUDY),
     same("reproduce", "reproduce", "--init", "runs/books", "--data", "tasks", "--out", "new", *STUDY),
     once("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
     once("card", "card", "runs/reviews", "--out", "new.md"),
